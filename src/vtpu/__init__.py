@@ -1,0 +1,18 @@
+"""vtpu: a virtual TPU. An unmodified JAX program runs on any TPU slice, on a CPU box."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vtpu.plugin import attach
+
+__all__ = ["attach"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "attach":
+        from vtpu.plugin import attach
+
+        return attach
+    raise AttributeError(f"module 'vtpu' has no attribute {name!r}")

@@ -1,0 +1,117 @@
+"""A program without the places of its source lines, and the table of those places.
+
+Every operation of a StableHLO program carries where in the user's file it came from. Moving a
+comment changes those places and nothing else. Before a program is hashed and compiled, the location
+of operation number i becomes `"its name"("vtpu"("vtpu":i))`, so that the compiler's result refers to
+operations by number; the places themselves are kept in a table that belongs to this program text.
+A result that was compiled for another text of the same program is read through the new table.
+
+Works on the VHLO bytes that JAX sends, which are read and written back without conversion.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import sdy, stablehlo
+from jaxlib.mlir.passmanager import PassManager
+
+from vtpu.program.locations import parse_location, quote, read_string
+
+#: The file name under which a canonical program's operations stand; the line is their number.
+CANONICAL_FILE = "vtpu"
+
+_KERNEL_CALL = '#vhlo.string_v1<"tpu_custom_call">'
+
+
+@dataclass(frozen=True, slots=True)
+class CanonicalProgram:
+    """A program and its places: `locations[i]` is what MLIR prints for operation i."""
+
+    code: bytes
+    locations: tuple[str, ...]
+
+
+def canonicalize(code: bytes) -> CanonicalProgram:
+    """The program of portable StableHLO `code`, made independent of its places.
+
+    Raises:
+        ValueError: the bytes are not a module, or hold a dialect that jaxlib does not know.
+    """
+    context = ir.Context()
+    stablehlo.register_dialect(context)
+    sdy.register_dialect(context)
+    try:
+        stablehlo.deserialize_portable_artifact(context, code)  # this loads the VHLO dialect
+        with context:
+            module = ir.Module.parse(code)
+            locations = _number_operations(module)
+            return CanonicalProgram(_write(module, like=code), locations)
+    except ir.MLIRError as error:
+        raise ValueError(f"not a portable StableHLO program: {error}") from error
+
+
+def _number_operations(module: ir.Module) -> tuple[str, ...]:
+    locations: list[str] = []
+
+    def visit(operation: Any) -> Any:
+        text = str(operation.location)
+        place = ir.Location.file(CANONICAL_FILE, len(locations), 0)
+        location = ir.Location.name(CANONICAL_FILE, place)  # a frame: a function's name, a place
+        for name in reversed(parse_location(text).names):
+            location = ir.Location.name(name, location)
+        operation.location = location
+        locations.append(text)
+        _strip_kernel(operation)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return tuple(locations)
+
+
+def _write(module: ir.Module, like: bytes) -> bytes:
+    """The module as bytecode of the version and producer that `like` begins with."""
+    out = io.BytesIO()
+    module.operation.write_bytecode(out, like[4] >> 1)  # "ML\xefR", then the version as a varint
+    written = out.getvalue()
+    return like[:5] + like[5 : like.index(b"\0", 5)] + written[written.index(b"\0", 5) :]
+
+
+# ---- kernels: a Mosaic module hides in a string, with places of its own -----------------------
+
+
+def _strip_kernel(operation: Any) -> None:
+    attributes = operation.attributes
+    if "call_target_name" not in attributes or "backend_config" not in attributes:
+        return
+    if str(attributes["call_target_name"]) != _KERNEL_CALL:
+        return
+    printed = str(attributes["backend_config"])  # #vhlo.string_v1<"{...}">
+    config = json.loads(read_string(printed, printed.index('"'))[0])
+    kernel = config.get("custom_call_config", {})
+    if "debug_locations" in kernel:
+        del kernel["debug_locations"]
+    elif "body" in kernel:
+        kernel["body"] = _strip_body(kernel["body"])
+    text = json.dumps(config, separators=(",", ":"))
+    attributes["backend_config"] = ir.Attribute.parse(f"#vhlo.string_v1<{quote(text)}>")
+
+
+def _strip_body(body: str) -> str:
+    """A kernel's bytecode (base64) without its places; as it is when it cannot be read."""
+    context = ir.Context()
+    context.allow_unregistered_dialects = True
+    try:
+        with context:
+            kernel = ir.Module.parse(base64.b64decode(body))
+            PassManager.parse("builtin.module(strip-debuginfo)").run(kernel.operation)
+            out = io.BytesIO()
+            kernel.operation.write_bytecode(out)
+    except ir.MLIRError:
+        return body
+    return base64.b64encode(out.getvalue()).decode()

@@ -1,0 +1,233 @@
+"""The worker processes that hold libtpu: started when needed, reused, replaced when they die.
+
+One compile uses two threads and much memory, so there are few workers; a request waits for a free
+one. While it waits for an answer, the caller's `poll` runs a few times a second, so that Ctrl-C can
+end a compile.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from vtpu.compiler.frames import Message, encode_frame, read_frame
+from vtpu.errors import CompilerDied, CompilerMissing
+
+_POLL_S = 0.1
+_LOG_TAIL_BYTES = 8192
+_WORKER_ENVIRONMENT = {
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # no lock file
+    "TPU_SKIP_MDS_QUERY": "1",  # no question to a cloud's metadata server
+    "TPU_ACCELERATOR_TYPE": "v5litepod-1",  # these three only silence warnings at start
+    "TPU_WORKER_HOSTNAMES": "localhost",
+    "TPU_WORKER_ID": "0",
+    "TPU_LOG_DIR": "disabled",
+}
+
+
+def find_libtpu() -> Path:
+    """The shared object of the installed libtpu.
+
+    Raises:
+        CompilerMissing: there is none.
+    """
+    spec = importlib.util.find_spec("libtpu")
+    folders = list(spec.submodule_search_locations or []) if spec else []
+    for folder in folders:
+        library = Path(folder) / "libtpu.so"
+        if library.is_file():
+            return library
+    raise CompilerMissing(
+        "libtpu, the TPU compiler, is not installed here. On Linux x86-64 `pip install 'jax[tpu]'` "
+        "brings the release that the installed jax goes with; for other platforms there is none. "
+        "Saved recordings can still be read: `vtpu show run.vtpu`."
+    )
+
+
+@dataclass(slots=True)
+class _Worker:
+    """A process with its streams and its log."""
+
+    process: subprocess.Popen[bytes]
+    log: BinaryIO
+
+    @classmethod
+    def start(cls, environment: Mapping[str, str]) -> _Worker:
+        log = tempfile.TemporaryFile(prefix="vtpu-libtpu-")
+        process = subprocess.Popen(
+            [sys.executable, "-m", "vtpu.compiler.worker", str(find_libtpu())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            env=_environment(environment),
+            start_new_session=True,  # a Ctrl-C in the terminal is not for it
+        )
+        return cls(process, log)
+
+    def forget_log(self) -> None:
+        self.log.seek(0)
+        self.log.truncate()
+
+    def log_tail(self) -> str:
+        size = self.log.seek(0, os.SEEK_END)
+        self.log.seek(max(0, size - _LOG_TAIL_BYTES))
+        return self.log.read().decode(errors="replace").strip()
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout, self.log):
+            if stream:
+                stream.close()
+
+
+def _environment(base: Mapping[str, str]) -> dict[str, str]:
+    environment = dict(base)
+    environment.update(_WORKER_ENVIRONMENT)
+    environment.pop("TPU_LIBRARY_PATH", None)
+    root = str(Path(__file__).parents[2])
+    paths = [root, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
+    environment["PYTHONPATH"] = os.pathsep.join(paths)
+    return environment
+
+
+@dataclass(slots=True)
+class WorkerPool:
+    """Up to `limit` workers with the environment `environment`, which libtpu reads once."""
+
+    environment: Mapping[str, str]
+    limit: int = 1
+    timeout_s: float = 3600.0
+    started: int = 0
+    _idle: list[_Worker] = field(default_factory=list)
+    _busy: int = 0
+    _free: threading.Condition = field(default_factory=threading.Condition)
+    _pid: int = field(default_factory=os.getpid)
+
+    def ask(
+        self,
+        request: dict[str, Any],
+        blobs: list[bytes],
+        what: str,
+        poll: Callable[[], None] = lambda: None,
+    ) -> Message:
+        """The answer of a worker. `what` names the request in messages; `poll` may raise.
+
+        Raises:
+            CompilerDied: the worker crashed, was killed or did not answer in `timeout_s`.
+            CompilerMissing: no libtpu.
+        """
+        worker = self._take(poll)
+        answered = False
+        try:
+            worker.forget_log()
+            answer = self._converse(worker, request, blobs, what, poll)
+            answered = True
+            return answer
+        finally:
+            self._give_back(worker, answered)
+
+    def close(self) -> None:
+        """Ends the idle workers."""
+        with self._free:
+            workers, self._idle = self._idle, []
+        if os.getpid() == self._pid:
+            for worker in workers:
+                worker.end()
+
+    def _take(self, poll: Callable[[], None]) -> _Worker:
+        with self._free:
+            if os.getpid() != self._pid:  # a fork must not speak through its parent's pipes
+                self._idle, self._busy, self._pid = [], 0, os.getpid()
+            while not self._idle and self._busy >= self.limit:
+                self._free.wait(_POLL_S)
+                poll()
+            self._busy += 1
+            if self._idle:
+                return self._idle.pop()
+            self.started += 1
+        try:
+            return _Worker.start(self.environment)
+        except BaseException:
+            with self._free:
+                self._busy -= 1
+                self._free.notify()
+            raise
+
+    def _give_back(self, worker: _Worker, usable: bool) -> None:
+        if not usable:
+            worker.end()
+        with self._free:
+            self._busy -= 1
+            if usable:
+                self._idle.append(worker)
+            self._free.notify()
+
+    def _converse(
+        self,
+        worker: _Worker,
+        request: dict[str, Any],
+        blobs: list[bytes],
+        what: str,
+        poll: Callable[[], None],
+    ) -> Message:
+        stdin, stdout = worker.process.stdin, worker.process.stdout
+        assert stdin and stdout
+        try:
+            stdin.write(encode_frame(request, blobs))
+            stdin.flush()
+            self._await(worker, stdout, what, poll)
+            answer = read_frame(stdout.read)
+        except (BrokenPipeError, EOFError):
+            answer = None
+        if answer is None:
+            raise self._died(worker, what)
+        return answer
+
+    def _await(
+        self, worker: _Worker, stdout: Any, what: str, poll: Callable[[], None]
+    ) -> None:
+        deadline = time.monotonic() + self.timeout_s
+        while not select.select([stdout], [], [], _POLL_S)[0]:
+            poll()
+            if time.monotonic() > deadline:
+                raise CompilerDied(
+                    f"The TPU compiler did not answer within {self.timeout_s:g} s ({what}). It was "
+                    "ended. Set VTPU_COMPILE_TIMEOUT (seconds) to wait longer."
+                    + _quoted(worker.log_tail()),
+                    worker.log_tail(),
+                )
+
+    @staticmethod
+    def _died(worker: _Worker, what: str) -> CompilerDied:
+        status = worker.process.wait()
+        how = f"with exit code {status}"
+        if status < 0:
+            how = f"by signal {signal.Signals(-status).name}"
+        hint = "This is a fault of libtpu for this program, not of the program's run."
+        if status == -signal.SIGKILL:
+            hint = "SIGKILL often means that the machine ran out of memory."
+        log = worker.log_tail()
+        return CompilerDied(
+            f"The TPU compiler (libtpu) ended {how} ({what}). {hint} Try a smaller slice or "
+            "other compiler options, or report the log below to the maintainers of libtpu."
+            + _quoted(log),
+            log,
+        )
+
+
+def _quoted(log: str) -> str:
+    if not log:
+        return " It printed nothing."
+    return "\nThe end of its log:\n" + "\n".join("  | " + line for line in log.splitlines()[-30:])

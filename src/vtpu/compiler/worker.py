@@ -1,0 +1,75 @@
+"""A child process that holds libtpu and answers over its standard streams.
+
+Run as `python -m vtpu.compiler.worker PATH_TO_LIBTPU`. It ends when its input ends. Whatever libtpu
+prints goes to the log that the parent gave it as standard error; the parent reads the end of that
+when the process dies.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from dataclasses import asdict
+from typing import Any, BinaryIO
+
+from vtpu.compiler.frames import Message, encode_frame, read_frame
+from vtpu.compiler.libtpu import Libtpu, Refused
+from vtpu.compiler.results import pack
+
+_WATCH_INTERVAL_S = 1.0
+
+
+def main() -> None:
+    """Answers requests until the input ends."""
+    requests, answers = _take_streams()
+    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the user's program
+    libtpu: Libtpu | None = None
+    while (message := read_frame(requests.read)) is not None:
+        libtpu = libtpu or Libtpu(sys.argv[1])
+        answers.write(encode_frame(*_answer(libtpu, message)))
+        answers.flush()
+    os._exit(0)  # libtpu's own end is not worth waiting for
+
+
+def _take_streams() -> tuple[BinaryIO, BinaryIO]:
+    """The streams for messages; what libtpu prints on file descriptor 1 joins the log instead."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    return os.fdopen(os.dup(0), "rb"), answers
+
+
+def _end_with_parent(parent: int) -> None:
+    """Ends this process when its parent is gone, even in the middle of a compile."""
+    while os.getppid() == parent:
+        time.sleep(_WATCH_INTERVAL_S)
+    os._exit(0)
+
+
+def _answer(libtpu: Libtpu, message: Message) -> Message:
+    request, blobs = message
+    try:
+        return _perform(libtpu, request, blobs)
+    except Refused as refusal:
+        return {"refused": str(refusal), "code": refusal.code}, []
+
+
+def _perform(libtpu: Libtpu, request: dict[str, Any], blobs: list[bytes]) -> Message:
+    name, options = request["topology"], request["options"]
+    if request["ask"] == "topology":
+        facts = asdict(libtpu.describe_topology(name, options))
+        serialized = facts.pop("serialized")
+        return {"facts": facts}, [serialized]
+    topology = libtpu.topology(name, options)
+    if request["ask"] == "layout":
+        dims = tuple(request["dims"])
+        return {"layout": libtpu.default_layout(topology, request["element_type"], dims)}, []
+    compiled = libtpu.compile(topology, blobs[0], request["format"], blobs[1])
+    return {}, [pack(compiled)]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The virtual slice behind the PJRT ABI: the only room that JAX calls into."""

@@ -1,0 +1,209 @@
+"""Puts the virtual slice in the place of JAX's TPU backend, in this process.
+
+This is the one place that touches JAX's own registry of backends.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib.metadata
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from vtpu.chips import Slice, parse_slice
+from vtpu.compiler.cache import ResultCache
+from vtpu.compiler.pool import WorkerPool
+from vtpu.compiler.results import TopologyFacts
+from vtpu.compiler.service import CompilerService, Topology, libtpu_release
+from vtpu.device import _core
+from vtpu.device.explanations import Explanations
+from vtpu.device.handlers import Handlers
+from vtpu.device.recorder import Recorder
+from vtpu.device.settings import Settings
+from vtpu.errors import UsageError
+from vtpu.recording.recording import DeviceRecord, RunRecord
+
+_PLATFORM = "tpu"
+
+
+@dataclass(slots=True)
+class Session:
+    """The virtual slice of this process, and what is to happen when the process ends."""
+
+    slice: Slice
+    host: int
+    recorder: Recorder
+    compiler: CompilerService
+    handlers: Handlers
+    at_end: Callable[[Session], None] | None = None
+    _pid: int = field(default_factory=os.getpid)
+
+    def end(self) -> None:
+        """Writes the end of the recording and lets the compiler go. Once, in this process only."""
+        if os.getpid() != self._pid:
+            return
+        self._pid = 0
+        if self.compiler.cache.problem:
+            self.recorder.problem(self.compiler.cache.problem)
+        self.recorder.end(self.handlers.client, self.compiler.pool.started)
+        self.compiler.pool.close()
+        if self.at_end:
+            self.at_end(self)
+
+
+_session: Session | None = None
+
+
+def current_session() -> Session | None:
+    """The session of this process, if a slice is attached."""
+    return _session
+
+
+def attach(settings: Settings, at_end: Callable[[Session], None] | None = None) -> Session:
+    """Makes `jax.devices()` the devices of the slice that `settings` names.
+
+    Raises:
+        UnknownSlice: there is no such slice.
+        UsageError: the slice has no such host; another slice is attached; JAX runs already.
+        CompilerMissing, CompilerDied: the topology could not be had from libtpu.
+    """
+    if _session is None:
+        _refuse_when_running()
+    session = _start(settings, at_end)
+    _register(lambda: session, whatever_was_asked=True)
+    return session
+
+
+def attach_when_used(settings: Settings, at_end: Callable[[Session], None] | None = None) -> None:
+    """The same, but only once JAX makes its TPU backend, which then fails with what is wrong."""
+    _register(lambda: _start(settings, at_end), whatever_was_asked=False)
+
+
+def _start(settings: Settings, at_end: Callable[[Session], None] | None) -> Session:
+    """The session of this process, made the first time."""
+    global _session
+    wanted = parse_slice(settings.slice)
+    if _session is not None:
+        if (_session.slice, _session.host) == (wanted, settings.host):
+            return _session
+        raise UsageError(
+            f"This process already runs on a virtual {_session.slice.name}. JAX keeps its devices "
+            "for the life of a process: restart it (in a notebook, its kernel) for another slice."
+        )
+    if not 0 <= settings.host < wanted.num_hosts:
+        raise UsageError(
+            f"{wanted.describe()}: there is no host {settings.host}; hosts are 0 to "
+            f"{wanted.num_hosts - 1}."
+        )
+    _session = _new_session(settings, wanted)
+    _session.at_end = at_end
+    atexit.register(_session.end)
+    return _session
+
+
+def _refuse_when_running() -> None:
+    from jax._src import xla_bridge
+
+    if xla_bridge.backends_are_initialized():
+        running = ", ".join(xla_bridge.backends())
+        raise UsageError(
+            f"JAX already runs on {running} in this process and cannot change its devices any more. "
+            "Attach the slice before the first array is made (in a notebook: restart the kernel), "
+            "or use `vtpu run`."
+        )
+
+
+def _new_session(settings: Settings, wanted: Slice) -> Session:
+    cache = ResultCache(settings.cache_folder, settings.cache_limit_bytes)
+    pool = WorkerPool(
+        dict(os.environ), limit=settings.workers, timeout_s=settings.compile_timeout_s
+    )
+    compiler = CompilerService(pool, cache)
+    topology = Topology(wanted.libtpu_name, dict(wanted.libtpu_options))
+    facts = compiler.topology(topology)
+    _core.set_stablehlo_versions(facts.stablehlo_current, facts.stablehlo_minimum)
+    recorder = Recorder(settings.out, _describe_run(settings, wanted, facts))
+    explanations = Explanations()
+    explanations.install()
+    handlers = Handlers(topology, facts, settings.host, compiler, recorder, explanations)
+    return Session(wanted, settings.host, recorder, compiler, handlers)
+
+
+def _register(session: Callable[[], Session], whatever_was_asked: bool) -> None:
+    """Makes the slice JAX's backend `tpu`. `session` is called when that is first needed."""
+    import jax
+    from jax._src import xla_bridge
+    from jax._src.lib import _jax, xla_client
+
+    def table() -> object:
+        _core.set_handlers(session().handlers)
+        table = _core.api_capsule()
+        if not _jax.pjrt_plugin_loaded(_PLATFORM):
+            xla_client.load_pjrt_plugin_with_c_api(_PLATFORM, table)
+        return table
+
+    def make_client() -> object:
+        table()
+        return xla_bridge.make_pjrt_c_api_client(_PLATFORM)
+
+    def make_topology(*args: object, **options: object) -> object:
+        return xla_client.make_c_api_device_topology(table(), *args, **options)
+
+    xla_bridge.register_backend_factory(
+        _PLATFORM, make_client, priority=300, fail_quietly=False, make_topology=make_topology
+    )
+    asked = (jax.config.jax_platforms or "vtpu").split(",")
+    if whatever_was_asked or "vtpu" in asked:
+        jax.config.update("jax_platforms", f"{_PLATFORM},cpu")
+
+
+def _describe_run(settings: Settings, wanted: Slice, facts: TopologyFacts) -> RunRecord:
+    return RunRecord(
+        slice=wanted.name,
+        slice_asked=settings.slice,
+        host=settings.host,
+        num_hosts=wanted.num_hosts,
+        devices=tuple(
+            DeviceRecord(
+                id=d.id,
+                host=d.process_index,
+                kind=d.kind,
+                coords=tuple(d.attributes.get("coords", ())),
+                core=d.attributes.get("core_on_chip", 0),
+                slice_index=d.attributes.get("slice_index", 0),
+            )
+            for d in facts.devices
+        ),
+        hbm_bytes=facts.hbm_bytes,
+        platform_version=facts.platform_version,
+        versions={
+            "vtpu": _version("vtpu"),
+            "jax": _version("jax"),
+            "jaxlib": _version("jaxlib"),
+            "libtpu": libtpu_release(),
+            "python": platform.python_version(),
+        },
+        command=tuple(sys.orig_argv),
+        folder=_folder(),
+        started_unix_s=time.time(),
+        python_paths=tuple(dict.fromkeys([sys.prefix, sys.base_prefix])),
+        function_names=tuple(_core.function_names()),
+    )
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def _folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # the folder was removed
+        return ""

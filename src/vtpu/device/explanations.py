@@ -1,0 +1,82 @@
+"""Why JAX traces a function again, in its own words.
+
+JAX explains tracing cache misses to its log when an option is on. The option is switched on, the
+explanations are taken from the log and, unless the user asked for them, not shown.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+
+_MISS = "TRACING CACHE MISS"
+_PERSISTENT = re.compile(r"persistent compilation cache", re.IGNORECASE)
+_LOGGERS = (
+    "jax._src.interpreters.partial_eval",
+    "jax._src.pjit",
+    "jax._src.compiler",
+    "jax._src.compilation_cache",
+)
+_FOR = re.compile(r"^  for (?P<name>.+?)(?: defined at .*)?$", re.MULTILINE)
+_NEVER_SEEN = re.compile(r"never seen function:\n    (?P<name>.+?) id=\d+", re.MULTILINE)
+
+
+class Explanations(logging.Filter):
+    """The last explanation for each function, until a compile takes it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._by_function: dict[str, str] = {}
+        self._lock = threading.Lock()
+        self._user_asked = False
+
+    def install(self) -> None:
+        """Switches JAX's explanations on and listens."""
+        import jax
+
+        self._user_asked = bool(jax.config.jax_explain_cache_misses)
+        if not self._user_asked:
+            jax.config.update("jax_explain_cache_misses", True)
+        for name in _LOGGERS:
+            logging.getLogger(name).addFilter(self)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Keeps an explanation; lets everything else through to the user's handlers."""
+        text = record.getMessage()
+        if text.startswith(_MISS):
+            self._keep(text)
+            return self._user_asked
+        if record.levelno == logging.WARNING and _PERSISTENT.search(text):
+            return self._user_asked
+        return True
+
+    def _keep(self, text: str) -> None:
+        found = _FOR.search(text) or _NEVER_SEEN.search(text)
+        if found:
+            with self._lock:
+                self._by_function[_program_name(found["name"])] = _reason(text)
+
+    def take(self, program: str) -> str | None:
+        """The explanation for the function that became `program` (`jit_step`), once."""
+        with self._lock:
+            return self._by_function.pop(program, None)
+
+
+def _program_name(function: str) -> str:
+    """The name that JAX gives the module of a function: `jit__lambda` of `<lambda>`."""
+    simple = function.rsplit(".", 1)[-1]
+    return "jit_" + re.sub(r"[^\w.)( -]", "", simple.replace("<", "_").replace(">", ""))
+
+
+def _reason(text: str) -> str:
+    """The part of an explanation that says what differs."""
+    lines = [line for line in text.split("\n")[1:] if line.strip()]
+    for i, line in enumerate(lines):
+        if "closest previous key" in line:
+            return "\n".join(part.strip() for part in lines[i + 1 :])
+    if any("same line" in line for line in lines):
+        return "another function defined on the same line: the function is defined again each time"
+    if any("never seen function" in line for line in lines):
+        return "first call of this function object"
+    return "\n".join(part.strip() for part in lines)

@@ -1,0 +1,243 @@
+"""What the native core asks Python: making the client, compiling, layouts, topologies."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from typing import Any
+
+from vtpu.compiler.results import TopologyFacts
+from vtpu.compiler.service import CompilerRefused, CompilerService, Program, Topology
+from vtpu.device import _core
+from vtpu.device.call_stacks import compiling_stack
+from vtpu.device.explanations import Explanations
+from vtpu.device.interrupts import Interrupted, interruptible
+from vtpu.device.programs import LoadableProgram, describe
+from vtpu.device.recorder import Recorder
+from vtpu.device.shapes import ShapeSpec, shape_spec, token_spec
+from vtpu.errors import CompilerDied, CompilerMissing
+from vtpu.program.element_types import ElementType
+from vtpu.program.layouts import LayoutError
+from vtpu.reading.compile_options import encode_assignment, on_device, read_compile_options
+from vtpu.recording.recording import ProgramRecord
+
+_CANCELLED, _INVALID_ARGUMENT, _INTERNAL, _UNAVAILABLE = 1, 3, 13, 14
+
+
+class Handlers:
+    """Answers the core for one virtual slice. Every method may run on any thread."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        facts: TopologyFacts,
+        host: int,
+        compiler: CompilerService,
+        recorder: Recorder,
+        explanations: Explanations,
+    ) -> None:
+        self._topology = topology
+        self._facts = facts
+        self._host = host
+        self._compiler = compiler
+        self._recorder = recorder
+        self._explanations = explanations
+        self._numbers = itertools.count(1)
+        self._topologies: dict[int, tuple[Topology, TopologyFacts]] = {}
+        self._devices = {d.id: d for d in facts.devices}
+        self.client = 0
+
+    # ---- topologies and the client ----
+
+    def create_client(self, options: dict[str, Any]) -> int:
+        """The client of this host. `options` are for a real TPU and change nothing here."""
+        handle = self._new_topology(self._topology, self._facts)
+        places = [_place(d.attributes) for d in self._facts.devices]
+        self.client = _core.new_client(handle, self._host, self._facts.hbm_bytes, places)
+        return self.client
+
+    def create_topology(self, name: str, options: dict[str, Any]) -> int:
+        """A topology to compile for without devices."""
+        topology = Topology(name, options) if name else self._topology
+        return self._new_topology(topology, self._ask_compiler(self._compiler.topology, topology))
+
+    def deserialize_topology(self, data: bytes) -> int:
+        """The topology that a client of this process serialized."""
+        for topology, facts in [*self._topologies.values(), (self._topology, self._facts)]:
+            if facts.serialized and facts.serialized == data:
+                return self._new_topology(topology, facts)
+        raise _core.StatusError(_INVALID_ARGUMENT, "the topology is of another slice")
+
+    def _new_topology(self, topology: Topology, facts: TopologyFacts) -> int:
+        devices = [
+            (d.id, d.process_index, d.kind, d.debug_string, d.to_string, d.attributes)
+            for d in facts.devices
+        ]
+        handle = _core.new_topology(
+            topology.name, facts.platform_version, facts.serialized, facts.attributes, devices
+        )
+        self._topologies[handle] = (topology, facts)
+        return handle
+
+    # ---- shapes ----
+
+    def default_shape(self, element_type: int, dims: tuple[int, ...]) -> ShapeSpec:
+        """An array on this slice that asks for no layout."""
+        return self._default_shape(self._topology, self._facts, element_type, dims)
+
+    def topology_layout(
+        self, topology: int, element_type: int, dims: tuple[int, ...]
+    ) -> ShapeSpec:
+        """The same on another topology."""
+        return self._default_shape(*self._topologies[topology], element_type, dims)
+
+    def shape_with_layout(
+        self, element_type: int, dims: tuple[int, ...], layout: str
+    ) -> ShapeSpec:
+        """An array in a layout of its own."""
+        try:
+            return shape_spec(element_type, dims, layout)
+        except LayoutError as error:
+            raise _core.StatusError(_INVALID_ARGUMENT, str(error)) from error
+
+    def _default_shape(
+        self, topology: Topology, facts: TopologyFacts, element_type: int, dims: tuple[int, ...]
+    ) -> ShapeSpec:
+        if element_type == ElementType.TOKEN:
+            return token_spec(dims)
+        layout = self._ask_compiler(
+            self._compiler.default_layout, topology, facts.devices[0].kind, element_type, dims
+        )
+        return shape_spec(element_type, dims, layout)
+
+    # ---- programs ----
+
+    def compile(self, client: int, code: bytes, code_format: str, options: bytes) -> int:
+        """Compiles a program and loads it on the devices that its options name."""
+        number = next(self._numbers)
+        program = self._compile(number, code, code_format, options, self._topology)
+        return self._load(client, program.make_executable(number), program)
+
+    def compile_ahead(self, topology: int, code: bytes, code_format: str, options: bytes) -> int:
+        """Compiles a program for a topology, without devices."""
+        number = next(self._numbers)
+        target, _ = self._topologies[topology]
+        program = self._compile(number, code, code_format, options, target)
+        return program.make_executable(number)
+
+    def deserialize(self, client: int, data: bytes, options: bytes | None) -> int:
+        """Loads a program that was serialized here or in an earlier run."""
+        number = next(self._numbers)
+        try:
+            program = LoadableProgram.deserialize(data, options)
+        except ValueError as error:
+            raise _core.StatusError(_INVALID_ARGUMENT, str(error)) from error
+        self._record(number, program, began=_core.now_ns(), from_cache=True, size=len(data))
+        return self._load(client, program.make_executable(number), program)
+
+    def _load(self, client: int, executable: int, program: LoadableProgram) -> int:
+        options = program.options
+        device_ids = self._device_ids(program)
+        assignment = options.assignment or encode_assignment(
+            options.num_replicas, options.num_partitions, device_ids
+        )
+        return _core.load_executable(client, executable, device_ids, assignment)
+
+    def _device_ids(self, program: LoadableProgram) -> tuple[int, ...]:
+        """The devices of a program; without an assignment the first ones of this host."""
+        options = program.options
+        if options.device_ids is not None:
+            return options.device_ids
+        count = options.num_replicas * options.num_partitions
+        local = [d.id for d in self._facts.devices if d.process_index == self._host]
+        return tuple(local[:count] if count <= len(local) else list(self._devices)[:count])
+
+    def _compile(
+        self, number: int, code: bytes, code_format: str, options: bytes, topology: Topology
+    ) -> LoadableProgram:
+        began = _core.now_ns()
+        asked = Program(_module_name(code), code, code_format, self._neutral_options(options))
+        try:
+            with interruptible() as poll:
+                answer = self._ask_compiler(self._compiler.compile, asked, topology, poll)
+        except _core.StatusError as error:
+            self._record_failure(number, asked.name, str(error), began, len(code))
+            raise
+        program = LoadableProgram.of_answer(answer, options)
+        self._record(number, program, began, answer.from_cache, len(code))
+        return program
+
+    def _neutral_options(self, options: bytes) -> bytes:
+        """Options by which one program on different single devices is the same to the compiler."""
+        read = read_compile_options(options)
+        if read.device_ids is not None and len(read.device_ids) == 1:
+            return on_device(options, self._facts.devices[0].id)
+        return options
+
+    def _record(
+        self, number: int, program: LoadableProgram, began: int, from_cache: bool, size: int
+    ) -> None:
+        stack = compiling_stack()
+        name = program.compiled.name
+        host_ns = _core.now_ns() - began
+        _core.record_compile(number, stack, began, host_ns, size, from_cache, False)
+        self._recorder.program(
+            describe(
+                program,
+                number,
+                self._device_ids(program),
+                stack=stack,
+                from_cache=from_cache,
+                reason=self._explanations.take(name),
+            )
+        )
+
+    def _record_failure(self, number: int, name: str, error: str, began: int, size: int) -> None:
+        stack = compiling_stack()
+        _core.record_compile(number, stack, began, _core.now_ns() - began, size, False, True)
+        reason = self._explanations.take(name)
+        self._recorder.program(
+            ProgramRecord(
+                number=number, name=name, key="", stack=stack, reason=reason, error=error
+            )
+        )
+
+    def _ask_compiler(self, ask: Any, *arguments: Any) -> Any:
+        """What `ask` answers, with every failure as a status for the caller of the ABI."""
+        try:
+            return ask(*arguments)
+        except CompilerRefused as refusal:
+            raise _core.StatusError(refusal.code, str(refusal)) from refusal
+        except CompilerDied as death:
+            self._recorder.problem(str(death).split("\n")[0])
+            raise _core.StatusError(_INTERNAL, str(death)) from death
+        except CompilerMissing as missing:
+            raise _core.StatusError(_UNAVAILABLE, str(missing)) from missing
+        except Interrupted as interruption:
+            raise _core.StatusError(_CANCELLED, "interrupted while compiling") from interruption
+        except (KeyboardInterrupt, SystemExit) as interruption:
+            _core.raise_later(interruption)
+            raise _core.StatusError(_CANCELLED, "interrupted while compiling") from interruption
+
+    # ---- recording ----
+
+    def flush(self) -> None:
+        """Writes down what happened."""
+        self._recorder.flush()
+
+    def flush_failed(self, error: BaseException) -> None:
+        """Writing raised something that is not an error of the disk."""
+        self._recorder.problem(f"the recording stops early: {error!r}")
+
+
+def _place(attributes: dict[str, Any]) -> str:
+    """How messages name a device's memory: `0x3x0_HBM0`, from coordinates x, y and core."""
+    x, y, *_ = [*attributes.get("coords", ()), 0, 0]
+    return f"{x}x{y}x{attributes.get('core_on_chip', 0)}_HBM0"
+
+
+def _module_name(code: bytes) -> str:
+    """The name of a module in portable bytecode, for messages before it is parsed."""
+    at = code.find(b"jit_")
+    end = code.find(b"\0", at)
+    return code[at:end].decode(errors="replace") if 0 <= at < end < at + 200 else "a program"

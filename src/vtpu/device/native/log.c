@@ -1,0 +1,58 @@
+/* The event log: fixed-size records in a growing array, drained by Python. */
+#include <stdlib.h>
+#include <time.h>
+
+#include "core.h"
+
+static vt_event *events;
+static size_t num_events, capacity;
+static uint64_t first_number, dropped; /* number of events[0]; events lost for want of memory */
+static int64_t began;
+
+int64_t vt_now(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  int64_t ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+  if (!began) began = ns;
+  return ns - began;
+}
+
+uint64_t vt_record(const vt_event *event) {
+  if (num_events == capacity) {
+    size_t grown = capacity ? capacity * 2 : 1024;
+    vt_event *moved = realloc(events, grown * sizeof *events);
+    if (!moved) {
+      dropped++;
+      return first_number + num_events;
+    }
+    events = moved;
+    capacity = grown;
+  }
+  events[num_events] = *event;
+  if (!event->time_ns) events[num_events].time_ns = vt_now();
+  return first_number + num_events++;
+}
+
+void vt_record_alone(const vt_event *event) {
+  pthread_mutex_lock(&vt_lock);
+  vt_record(event);
+  pthread_mutex_unlock(&vt_lock);
+}
+
+void vt_set_host_ns(uint64_t number, int64_t host_ns) {
+  if (number - first_number < num_events) events[number - first_number].host_ns = host_ns;
+}
+
+size_t vt_pending(void) { return num_events; }
+uint64_t vt_dropped(void) { return dropped; }
+
+size_t vt_drain(vt_event **out) {
+  pthread_mutex_lock(&vt_lock);
+  size_t count = num_events;
+  *out = events;
+  first_number += count;
+  events = NULL;
+  num_events = capacity = 0;
+  pthread_mutex_unlock(&vt_lock);
+  return count;
+}

@@ -1,0 +1,204 @@
+"""From a compiled program to an executable of the native core, and back from a serialized one."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import overload
+
+from vtpu.compiler.canonical import CANONICAL_FILE
+from vtpu.compiler.results import Compiled, pack, unpack
+from vtpu.compiler.service import Answer
+from vtpu.device import _core
+from vtpu.device.shapes import ShapeSpec, shape_spec, token_spec
+from vtpu.program.element_types import ElementType
+from vtpu.program.locations import Frame, parse_location
+from vtpu.reading.compile_options import CompileOptions, read_compile_options
+from vtpu.reading.hlo_module import ArrayShape, ModuleInterface, read_interface, replace_stack_frames
+from vtpu.recording.recording import ProgramRecord
+
+_MEMORY_KINDS = {"device": 0, "pinned_host": 1, "unpinned_host": 2}
+_SERIALIZED = b"vtpu-executable-1\n"
+
+
+class SourceStacks(Sequence[tuple[Frame, ...]]):
+    """The stack of each operation of a program, parsed when asked for."""
+
+    def __init__(self, locations: tuple[str, ...]) -> None:
+        self._locations = locations
+        self._parsed: dict[str, tuple[Frame, ...]] = {}
+
+    def __len__(self) -> int:
+        return len(self._locations)
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[Frame, ...]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[tuple[Frame, ...]]: ...
+    def __getitem__(self, index: int | slice) -> tuple[Frame, ...] | list[tuple[Frame, ...]]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        text = self._locations[index]
+        if text not in self._parsed:
+            self._parsed[text] = parse_location(text).frames
+        return self._parsed[text]
+
+
+@dataclass(frozen=True)
+class LoadableProgram:
+    """A compiled program with the text it came from and the options it was asked with."""
+
+    compiled: Compiled
+    key: str
+    locations: tuple[str, ...]
+    options_data: bytes
+
+    @classmethod
+    def of_answer(cls, answer: Answer, options_data: bytes) -> LoadableProgram:
+        """The program that the compiler answered."""
+        return cls(answer.compiled, answer.key, answer.source.locations, options_data)
+
+    @cached_property
+    def options(self) -> CompileOptions:
+        """How the program is spread."""
+        return read_compile_options(self.options_data)
+
+    @cached_property
+    def hlo(self) -> bytes:
+        """The optimised module with the user's source lines."""
+        hlo = self.compiled.hlo
+        if not self.locations:
+            return hlo
+        return replace_stack_frames(hlo, CANONICAL_FILE, SourceStacks(self.locations))
+
+    @cached_property
+    def interface(self) -> ModuleInterface:
+        """Parameters, donation and host transfers."""
+        return read_interface(self.compiled.hlo)
+
+    @property
+    def donated(self) -> tuple[bool, ...]:
+        """Per parameter: whether executing takes its memory."""
+        taken = self.interface.donors | set(self.interface.aliases.values())
+        return tuple(i in taken for i in range(len(self.interface.parameters)))
+
+    def make_executable(self, number: int) -> int:
+        """The core's executable, numbered as in the recording."""
+        compiled, interface = self.compiled, self.interface
+        outputs = [
+            (
+                _spec(ElementType(o.element_type), o.dims, o.layout),
+                _MEMORY_KINDS[o.memory_kind],
+                interface.aliases.get(i, -1),
+            )
+            for i, o in enumerate(compiled.outputs)
+        ]
+        return _core.new_executable(
+            program=number,
+            name=compiled.name,
+            num_replicas=self.options.num_replicas,
+            num_partitions=self.options.num_partitions,
+            outputs=outputs,
+            parameters=[_parameter_spec(p) for p in interface.parameters],
+            donated=self.donated,
+            host_transfers=[
+                (t.channel, t.is_send, t.logical_bytes, -1 if t.only_on is None else t.only_on)
+                for t in interface.host_transfers
+            ],
+            memory_stats=compiled.memory_stats,
+            costs=compiled.costs,
+            fingerprint=compiled.fingerprint,
+            hlo=self.hlo,
+            options=self.options_data,
+            serialized=self.serialize(),
+        )
+
+    def serialize(self) -> bytes:
+        """The program as bytes that need no compiler to load."""
+        header = json.dumps({"key": self.key, "locations": self.locations}).encode()
+        packed = pack(self.compiled)
+        sizes = struct.pack("<3Q", len(header), len(packed), len(self.options_data))
+        return b"".join([_SERIALIZED, sizes, header, packed, self.options_data])
+
+    @classmethod
+    def deserialize(cls, data: bytes, options_data: bytes | None) -> LoadableProgram:
+        """The program that `serialize` wrote, with other compile options if given.
+
+        Raises:
+            ValueError: the bytes are of something else.
+        """
+        start = len(_SERIALIZED) + 24
+        if data[: len(_SERIALIZED)] != _SERIALIZED or len(data) < start:
+            raise ValueError("not an executable that this version of vtpu serialized")
+        sizes = struct.unpack("<3Q", data[len(_SERIALIZED) : start])
+        ends = [start + sum(sizes[: i + 1]) for i in range(3)]
+        header = json.loads(data[start : ends[0]])
+        return cls(
+            compiled=unpack(data[ends[0] : ends[1]]),
+            key=header["key"],
+            locations=tuple(header["locations"]),
+            options_data=options_data or data[ends[1] : ends[2]],
+        )
+
+
+def _spec(element_type: ElementType, dims: tuple[int, ...], layout: str) -> ShapeSpec:
+    if element_type is ElementType.TOKEN:
+        return token_spec(dims)
+    return shape_spec(element_type, dims, layout)
+
+
+def _parameter_spec(parameter: ArrayShape | None) -> ShapeSpec | None:
+    if parameter is None:
+        return None
+    return _spec(parameter.element_type, parameter.dims, str(parameter.layout))
+
+
+def shape_text(element_type: ElementType, dims: tuple[int, ...], layout: str) -> str:
+    """A shape as XLA prints it: `f32[8,128]{1,0:T(8,128)}`."""
+    return f"{element_type.xla_name}[{','.join(map(str, dims))}]{layout}"
+
+
+def describe(
+    program: LoadableProgram, number: int, device_ids: tuple[int, ...], **facts: object
+) -> ProgramRecord:
+    """What the recording keeps of a program. `facts` are further fields of `ProgramRecord`."""
+    compiled, interface = program.compiled, program.interface
+    code, arguments, outputs, alias, temp, _, *host, peak, _ = compiled.memory_stats
+    return ProgramRecord(
+        number=number,
+        name=compiled.name,
+        key=program.key,
+        num_replicas=program.options.num_replicas,
+        num_partitions=program.options.num_partitions,
+        device_ids=device_ids,
+        argument_bytes=arguments,
+        output_bytes=outputs,
+        alias_bytes=alias,
+        temp_bytes=temp,
+        generated_code_bytes=code,
+        host_argument_bytes=host[0],
+        host_output_bytes=host[1],
+        host_alias_bytes=host[2],
+        host_temp_bytes=host[3],
+        peak_memory_field_bytes=peak,
+        flops=compiled.costs.get("flops"),
+        bytes_accessed=compiled.costs.get("bytes accessed"),
+        num_parameters=len(interface.parameters),
+        num_outputs=len(compiled.outputs),
+        donated_parameters=tuple(i for i, d in enumerate(program.donated) if d),
+        parameter_shapes=tuple(
+            shape_text(p.element_type, p.dims, str(p.layout)) if p else "?"
+            for p in interface.parameters
+        ),
+        output_shapes=tuple(
+            shape_text(ElementType(o.element_type), o.dims, o.layout) for o in compiled.outputs
+        ),
+        has_host_callbacks=bool(interface.host_transfers),
+        compile_s=compiled.compile_s,
+        locations=program.locations,
+        hlo=compiled.packed_hlo,
+        **facts,  # type: ignore[arg-type]
+    )

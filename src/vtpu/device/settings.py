@@ -1,0 +1,75 @@
+"""What the environment says about the virtual slice. Read once, when the slice is attached."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from vtpu.errors import UsageError
+
+DEFAULT_SLICE = "v5e-16"
+
+SLICE, HOST, OUT, REPORT = "VTPU_ON", "VTPU_HOST", "VTPU_OUT", "VTPU_REPORT"
+CACHE_FOLDER, CACHE_LIMIT = "VTPU_CACHE_DIR", "VTPU_CACHE_LIMIT_BYTES"
+COMPILE_TIMEOUT, WORKERS = "VTPU_COMPILE_TIMEOUT", "VTPU_COMPILE_WORKERS"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The slice's name, which host of it this process is, and where things go.
+
+    `out` is the recording's file, None for a temporary one; `prints_report`: at exit, on standard
+    error. `compile_timeout_s`: how long libtpu may take for one program.
+    """
+
+    slice: str = DEFAULT_SLICE
+    host: int = 0
+    out: Path | None = None
+    prints_report: bool = True
+    cache_folder: Path
+    cache_limit_bytes: int = 4 << 30
+    compile_timeout_s: float = 3600.0
+    workers: int = 1
+
+
+def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
+    """The settings that `environment` holds.
+
+    Raises:
+        UsageError: a number that is none.
+    """
+    out = environment.get(OUT)
+    return Settings(
+        slice=environment.get(SLICE) or DEFAULT_SLICE,
+        host=int(_number(environment, HOST, 0)),
+        out=Path(out) if out else None,
+        prints_report=environment.get(REPORT, "on") not in ("off", "0", "none"),
+        cache_folder=_cache_folder(environment),
+        cache_limit_bytes=int(_number(environment, CACHE_LIMIT, 4 << 30)),
+        compile_timeout_s=_number(environment, COMPILE_TIMEOUT, 3600),
+        workers=max(1, int(_number(environment, WORKERS, 1))),
+    )
+
+
+def is_asked_for(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether the environment asks for a virtual slice."""
+    return SLICE in environment or "vtpu" in environment.get("JAX_PLATFORMS", "").split(",")
+
+
+def _number(environment: Mapping[str, str], name: str, default: float) -> float:
+    text = environment.get(name)
+    if not text:
+        return default
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"{name}={text!r} is not a number.") from None
+
+
+def _cache_folder(environment: Mapping[str, str]) -> Path:
+    if folder := environment.get(CACHE_FOLDER):
+        return Path(folder)
+    base = environment.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "vtpu"

@@ -1,0 +1,1 @@
+"""Device memory with addresses."""

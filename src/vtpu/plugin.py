@@ -1,0 +1,65 @@
+"""The ways in that need no command: the `jax_plugins` entry point and `vtpu.attach`.
+
+JAX imports this module at the start of every program in an environment that has vtpu installed, so
+it imports nothing by itself and does nothing unless the environment asks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vtpu.device.attach import Session
+
+
+def initialize() -> None:
+    """Called by JAX: puts the slice in place when `JAX_PLATFORMS=vtpu` or `VTPU_ON` is set."""
+    from vtpu.device.settings import is_asked_for, read_settings
+
+    if not is_asked_for():
+        return
+    from vtpu.device.attach import attach_when_used, current_session
+
+    if current_session() is None:
+        settings = read_settings()
+        attach_when_used(settings, _print_report if settings.prints_report else None)
+
+
+def attach(
+    on: str | None = None, *, host: int | None = None, out: str | None = None, report: bool = True
+) -> Session:
+    """Makes this process run on a virtual TPU slice; for the top of a notebook or script.
+
+    Args:
+        on: the slice, in any dialect: `"v5e-16"`, `"v5p:4x4x4"`. Default: `VTPU_ON`, else `v5e-16`.
+        host: which host of the slice this process is. Default: `VTPU_HOST`, else 0.
+        out: a file for the recording. Default: `VTPU_OUT`, else a temporary one.
+        report: print the report when the process ends.
+
+    Raises:
+        vtpu.errors.VtpuError: see its message; for one, JAX runs already on another backend.
+    """
+    from dataclasses import replace
+    from pathlib import Path
+
+    from vtpu.device.attach import attach as attach_session
+    from vtpu.device.settings import read_settings
+
+    settings = read_settings()
+    settings = replace(
+        settings,
+        slice=on or settings.slice,
+        host=settings.host if host is None else host,
+        out=Path(out) if out else settings.out,
+        prints_report=report and settings.prints_report,
+    )
+    return attach_session(settings, _print_report if settings.prints_report else None)
+
+
+def _print_report(session: Session) -> None:
+    import sys
+
+    from vtpu.recording.file import parse_recording
+
+    recording = parse_recording(session.recorder.read_back())
+    print(len(recording.events), "events", file=sys.stderr)

@@ -1,0 +1,1 @@
+"""What a compiled program is: frozen values, free of file formats."""

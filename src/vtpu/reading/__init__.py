@@ -1,0 +1,1 @@
+"""Readers of what others wrote: bytes in, values out. Nothing here opens a file."""

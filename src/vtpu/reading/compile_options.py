@@ -1,0 +1,72 @@
+"""What vtpu needs of the compile options that JAX sends (`CompileOptionsProto`).
+
+Field numbers are those of openxla/xla `xla/pjrt/proto/compile_options.proto`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vtpu.reading import wire
+
+_BUILD_OPTIONS = 3
+_NUM_REPLICAS, _NUM_PARTITIONS, _DEVICE_ASSIGNMENT = 4, 5, 9
+
+
+@dataclass(frozen=True, slots=True)
+class CompileOptions:
+    """How a program is to be spread.
+
+    `device_ids[replica * num_partitions + partition]`; None for a portable program, whose device
+    arrives with each execution. `assignment` is the serialized `DeviceAssignmentProto`.
+    """
+
+    num_replicas: int
+    num_partitions: int
+    device_ids: tuple[int, ...] | None
+    assignment: bytes
+
+
+def read_compile_options(data: bytes) -> CompileOptions:
+    """The options in `data`.
+
+    Raises:
+        WireError: the bytes are not such a message.
+    """
+    build = wire.find_bytes(data, _BUILD_OPTIONS)
+    assignment = bytes(wire.find_bytes(build, _DEVICE_ASSIGNMENT))
+    return CompileOptions(
+        num_replicas=max(1, wire.find_int(build, _NUM_REPLICAS)),
+        num_partitions=max(1, wire.find_int(build, _NUM_PARTITIONS)),
+        device_ids=_device_ids(assignment) if assignment else None,
+        assignment=assignment,
+    )
+
+
+def _device_ids(assignment: bytes) -> tuple[int, ...]:
+    columns = [  # one per partition: the device of each replica
+        wire.find_ints(column, 1)
+        for column in wire.find_all(assignment, 3)
+        if isinstance(column, memoryview)
+    ]
+    return tuple(ids[replica] for replica in range(len(columns[0])) for ids in columns)
+
+
+def encode_assignment(num_replicas: int, num_partitions: int, device_ids: tuple[int, ...]) -> bytes:
+    """A `DeviceAssignmentProto` for devices in the order of replica and partition."""
+    out = wire.write_field(1, num_replicas) + wire.write_field(2, num_partitions)
+    for partition in range(num_partitions):
+        ids = device_ids[partition::num_partitions]
+        packed = b"".join(wire.write_varint(i) for i in ids)
+        out += wire.write_field(3, wire.write_field(1, packed))
+    return out
+
+
+def on_device(data: bytes, device_id: int) -> bytes:
+    """The options of a program for one device, moved to `device_id`."""
+    assignment = encode_assignment(1, 1, (device_id,))
+    return wire.replace(
+        data,
+        _BUILD_OPTIONS,
+        lambda build: wire.replace(bytes(build), _DEVICE_ASSIGNMENT, lambda _: assignment),
+    )

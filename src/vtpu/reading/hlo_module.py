@@ -1,0 +1,289 @@
+"""What vtpu needs of a compiled module: parameters, donation, host transfers; and its source lines.
+
+Field numbers are those of openxla/xla `xla/service/hlo.proto` and `xla/xla_data.proto`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from vtpu.program.element_types import ElementType
+from vtpu.program.layouts import Layout
+from vtpu.program.locations import Frame
+from vtpu.reading import wire
+
+# HloModuleProtoWithConfig
+_WITH_CONFIG_MODULE = 1
+# HloModuleProto
+_COMPUTATIONS, _PROGRAM_SHAPE, _ALIASES, _STACK_FRAMES, _DONORS = 3, 4, 8, 17, 18
+# HloComputationProto, HloInstructionProto
+_INSTRUCTIONS = 2
+_OPCODE, _SHAPE, _SHARDING, _IS_HOST_TRANSFER, _FRONTEND_ATTRIBUTES = 2, 3, 40, 47, 68
+_RENDEZVOUS = "_xla_host_transfer_rendezvous"
+_MAXIMAL, _TUPLE_SHARDING = 1, 2
+
+#: XLA's PrimitiveType to the element types of PJRT; TUPLE is 13.
+_PRIMITIVE_TYPES = {
+    1: "PRED", 2: "S8", 3: "S16", 4: "S32", 5: "S64", 6: "U8", 7: "U16", 8: "U32", 9: "U64",
+    10: "F16", 11: "F32", 12: "F64", 15: "C64", 16: "BF16", 17: "TOKEN", 18: "C128",
+    19: "F8E5M2", 20: "F8E4M3FN", 21: "S4", 22: "U4", 23: "F8E4M3B11FNUZ", 24: "F8E5M2FNUZ",
+    25: "F8E4M3FNUZ", 26: "S2", 27: "U2", 28: "F8E4M3", 29: "F8E3M4", 32: "F4E2M1FN",
+    33: "F8E8M0FNU",
+}  # fmt: skip
+_TUPLE = 13
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayShape:
+    """An array in a module: element type, dimensions, layout."""
+
+    element_type: ElementType
+    dims: tuple[int, ...]
+    layout: Layout
+
+
+@dataclass(frozen=True, slots=True)
+class HostTransfer:
+    """A channel between a program and the host.
+
+    `only_on` is the one logical device (replica x partition) that takes part, or None for all.
+    """
+
+    channel: int
+    is_send: bool
+    logical_bytes: int
+    only_on: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleInterface:
+    """How a compiled module is called.
+
+    `parameters`: flattened; None for one of a type unknown to PJRT. `aliases`: output to parameter,
+    flattened. `donors`: parameters that may be donated without being an output.
+    """
+
+    parameters: tuple[ArrayShape | None, ...]
+    aliases: dict[int, int]
+    donors: frozenset[int]
+    host_transfers: tuple[HostTransfer, ...]
+
+
+def read_interface(hlo_with_config: bytes) -> ModuleInterface:
+    """The interface of a module as `PJRT_Executable_OptimizedProgram` returns it.
+
+    Raises:
+        WireError: the bytes are not such a module.
+    """
+    module = wire.find_bytes(hlo_with_config, _WITH_CONFIG_MODULE)
+    fields: dict[int, list[wire.Value]] = {}
+    for number, value in wire.read_fields(module):
+        fields.setdefault(number, []).append(value)
+    program_shape = _last_bytes(fields, _PROGRAM_SHAPE)
+    shapes = [s for s in wire.find_all(program_shape, 1) if isinstance(s, memoryview)]
+    is_tuple = len(shapes) == 1 and wire.find_int(shapes[0], 2) == _TUPLE
+    if is_tuple:
+        shapes = [s for s in wire.find_all(shapes[0], 4) if isinstance(s, memoryview)]
+    return ModuleInterface(
+        parameters=tuple(_read_shape(s) for s in shapes),
+        aliases=_read_aliases(_last_bytes(fields, _ALIASES), is_tuple),
+        donors=_read_donors(_last_bytes(fields, _DONORS), is_tuple),
+        host_transfers=tuple(_read_host_transfers(module, fields)),
+    )
+
+
+def _last_bytes(fields: dict[int, list[wire.Value]], number: int) -> memoryview:
+    value = fields.get(number, [memoryview(b"")])[-1]
+    return value if isinstance(value, memoryview) else memoryview(b"")
+
+
+def _read_shape(shape: memoryview) -> ArrayShape | None:
+    name = _PRIMITIVE_TYPES.get(wire.find_int(shape, 2))
+    if name is None:
+        return None
+    layout = wire.find_bytes(shape, 5)
+    tiles = tuple(
+        tuple(wire.find_ints(tile, 1))
+        for tile in wire.find_all(layout, 6)
+        if isinstance(tile, memoryview)
+    )
+    return ArrayShape(
+        ElementType[name],
+        tuple(wire.find_ints(shape, 3)),
+        Layout(
+            tuple(wire.find_ints(layout, 1)),
+            tiles,
+            wire.find_int(layout, 7),
+            wire.find_int(layout, 8),
+        ),
+    )
+
+
+def _flat_parameter(number: int, index: list[int], is_tuple: bool) -> int:
+    return index[0] if is_tuple and index else number
+
+
+def _read_aliases(table: memoryview, is_tuple: bool) -> dict[int, int]:
+    aliases: dict[int, int] = {}
+    for entry in wire.find_all(table, 1):
+        if isinstance(entry, memoryview):
+            output = wire.find_ints(entry, 1)
+            parameter = _flat_parameter(
+                wire.find_int(entry, 2), wire.find_ints(entry, 3), is_tuple
+            )
+            aliases[output[0] if output else 0] = parameter
+    return aliases
+
+
+def _read_donors(table: memoryview, is_tuple: bool) -> frozenset[int]:
+    return frozenset(
+        _flat_parameter(wire.find_int(entry, 1), wire.find_ints(entry, 2), is_tuple)
+        for entry in wire.find_all(table, 1)
+        if isinstance(entry, memoryview)
+    )
+
+
+# ---- host transfers ----------------------------------------------------------------------------
+
+
+def _read_host_transfers(
+    module: memoryview, fields: dict[int, list[wire.Value]]
+) -> list[HostTransfer]:
+    """Sends and receives with the host, in the order of the module.
+
+    Looking at every instruction costs time, so modules that never name a rendezvous are left out.
+    """
+    if _RENDEZVOUS.encode() not in bytes(module):
+        return []
+    transfers: dict[int, HostTransfer] = {}
+    for computation in fields.get(_COMPUTATIONS, []):
+        for instruction in wire.find_all(_as_bytes(computation), _INSTRUCTIONS):
+            transfer = _read_host_transfer(_as_bytes(instruction))
+            if transfer:
+                transfers.setdefault(transfer.channel, transfer)
+    return list(transfers.values())
+
+
+def _as_bytes(value: wire.Value) -> memoryview:
+    return value if isinstance(value, memoryview) else memoryview(b"")
+
+
+def _read_host_transfer(instruction: memoryview) -> HostTransfer | None:
+    opcode = wire.find_text(instruction, _OPCODE)
+    if opcode not in ("send", "recv") or not wire.find_int(instruction, _IS_HOST_TRANSFER):
+        return None
+    channel = _frontend_attribute(instruction, _RENDEZVOUS)
+    if not channel.isdecimal():
+        return None
+    elements = wire.find_all(wire.find_bytes(instruction, _SHAPE), 4)
+    shape = _read_shape(_as_bytes(elements[0])) if elements else None
+    size = prod(shape.dims) * shape.element_type.host_bytes if shape else 0
+    only_on = _maximal_device(wire.find_bytes(instruction, _SHARDING))
+    return HostTransfer(int(channel), opcode == "send", size, only_on)
+
+
+def _frontend_attribute(instruction: memoryview, key: str) -> str:
+    for entry in wire.find_all(wire.find_bytes(instruction, _FRONTEND_ATTRIBUTES), 1):
+        if wire.find_text(_as_bytes(entry), 1) == key:
+            return wire.find_text(_as_bytes(entry), 2)
+    return ""
+
+
+def _maximal_device(sharding: memoryview) -> int | None:
+    if wire.find_int(sharding, 1) == _TUPLE_SHARDING:
+        parts = wire.find_all(sharding, 5)
+        return _maximal_device(_as_bytes(parts[0])) if parts else None
+    if wire.find_int(sharding, 1) != _MAXIMAL:
+        return None
+    devices = wire.find_ints(sharding, 4)
+    return devices[0] if devices else None
+
+
+# ---- source lines ------------------------------------------------------------------------------
+
+
+def replace_stack_frames(
+    hlo_with_config: bytes, canonical_file: str, stacks: Sequence[tuple[Frame, ...]]
+) -> bytes:
+    """The module with real source lines in place of operation numbers.
+
+    The frames of a canonical program stand in `canonical_file` at the line of their operation's
+    number; `stacks[number]` is its real stack, innermost frame first. Numbers of frames stay.
+    """
+    return wire.replace(
+        hlo_with_config,
+        _WITH_CONFIG_MODULE,
+        lambda module: wire.replace(
+            module, _STACK_FRAMES, lambda index: _rewrite_index(index, canonical_file, stacks)
+        ),
+    )
+
+
+def _rewrite_index(
+    index: memoryview, canonical_file: str, stacks: Sequence[tuple[Frame, ...]]
+) -> bytes:
+    files = [bytes(_as_bytes(v)).decode() for v in wire.find_all(index, 1)]
+    places = [_as_bytes(v) for v in wire.find_all(index, 3)]
+    builder = _FrameIndex()
+    chains: list[tuple[Frame, ...]] = []
+    for frame in wire.find_all(index, 4):
+        place = places[wire.find_int(_as_bytes(frame), 1) - 1]
+        line = wire.find_int(place, 3)
+        is_canonical = files[wire.find_int(place, 1) - 1] == canonical_file
+        known = is_canonical and line < len(stacks)
+        chains.append(stacks[line] if known else ())
+    builder.reserve(len(chains))
+    for number, chain in enumerate(chains, start=1):
+        builder.set(number, chain)
+    return builder.encode()
+
+
+class _FrameIndex:
+    """A StackFrameIndexProto under construction. All numbers in it count from 1; 0 means none."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, int] = {}
+        self._functions: dict[str, int] = {}
+        self._places: dict[bytes, int] = {}
+        self._frames: list[tuple[int, int]] = []
+        self._outer: dict[tuple[Frame, ...], int] = {}
+
+    def reserve(self, count: int) -> None:
+        """Makes frames 1 to `count`, to be set."""
+        self._frames = [(0, 0)] * count
+
+    def set(self, number: int, chain: tuple[Frame, ...]) -> None:
+        """Frame `number` is the innermost of `chain`."""
+        if not chain:
+            self._frames[number - 1] = (self._place(Frame("", "", 0)), 0)
+        else:
+            self._frames[number - 1] = (self._place(chain[0]), self._parent(chain[1:]))
+
+    def _parent(self, chain: tuple[Frame, ...]) -> int:
+        if not chain:
+            return 0
+        if chain not in self._outer:
+            frame = (self._place(chain[0]), self._parent(chain[1:]))
+            self._frames.append(frame)
+            self._outer[chain] = len(self._frames)
+        return self._outer[chain]
+
+    def _place(self, frame: Frame) -> int:
+        file = self._files.setdefault(frame.file, len(self._files) + 1)
+        function = self._functions.setdefault(frame.function, len(self._functions) + 1)
+        numbers = (file, function, frame.line, frame.column, frame.end_line, frame.end_column)
+        place = b"".join(wire.write_field(i, n) for i, n in enumerate(numbers, start=1))
+        return self._places.setdefault(place, len(self._places) + 1)
+
+    def encode(self) -> bytes:
+        """The message."""
+        parts = [wire.write_field(1, name) for name in self._files]
+        parts += [wire.write_field(2, name) for name in self._functions]
+        parts += [wire.write_field(3, place) for place in self._places]
+        parts += [
+            wire.write_field(4, wire.write_field(1, place) + wire.write_field(2, parent))
+            for place, parent in self._frames
+        ]
+        return b"".join(parts)

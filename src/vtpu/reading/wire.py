@@ -1,0 +1,147 @@
+"""The protobuf wire format, read and written field by field, without message classes.
+
+Enough for the few fields that vtpu needs of messages that jaxlib does not expose. A message is a
+sequence of (field number, value): a value is an int (varint, fixed) or a `memoryview` of bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+Value = int | memoryview
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+
+
+class WireError(ValueError):
+    """Bytes that are not a protobuf message."""
+
+
+def read_varint(data: memoryview, at: int) -> tuple[int, int]:
+    """The varint at `at` and the index behind it."""
+    value = shift = 0
+    try:
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value, at
+            shift += 7
+    except IndexError:
+        raise WireError("a number is cut") from None
+
+
+def read_fields(data: bytes | memoryview) -> Iterator[tuple[int, Value]]:
+    """The fields of a message in order.
+
+    Raises:
+        WireError: the bytes are not a message.
+    """
+    for number, value, _ in _read_spans(data):
+        yield number, value
+
+
+def _read_spans(data: bytes | memoryview) -> Iterator[tuple[int, Value, memoryview]]:
+    """The fields of a message with the bytes that each one takes, tag included."""
+    view = memoryview(data)
+    at, size = 0, len(view)
+    while at < size:
+        start = at
+        tag, at = read_varint(view, at)
+        number, kind = tag >> 3, tag & 7
+        if kind == _VARINT:
+            value, at = read_varint(view, at)
+            yield number, value, view[start:at]
+            continue
+        if kind == _BYTES:
+            length, at = read_varint(view, at)
+        elif kind in (_FIXED64, _FIXED32):
+            length = 8 if kind == _FIXED64 else 4
+        else:
+            raise WireError(f"wire type {kind}")
+        if at + length > size:
+            raise WireError("a field is cut")
+        field = view[at : at + length]
+        at += length
+        yield number, field if kind == _BYTES else int.from_bytes(field, "little"), view[start:at]
+
+
+def find_all(data: bytes | memoryview, number: int) -> list[Value]:
+    """Every value of field `number`."""
+    return [value for n, value in read_fields(data) if n == number]
+
+
+def find(data: bytes | memoryview, number: int) -> Value | None:
+    """The last value of field `number`, as protobuf has it; None when absent."""
+    values = find_all(data, number)
+    return values[-1] if values else None
+
+
+def find_int(data: bytes | memoryview, number: int) -> int:
+    """Field `number` as an unsigned number; 0 when absent."""
+    value = find(data, number)
+    return value if isinstance(value, int) else 0
+
+
+def find_bytes(data: bytes | memoryview, number: int) -> memoryview:
+    """Field `number` as bytes; empty when absent."""
+    value = find(data, number)
+    return value if isinstance(value, memoryview) else memoryview(b"")
+
+
+def find_text(data: bytes | memoryview, number: int) -> str:
+    """Field `number` as text; empty when absent."""
+    return bytes(find_bytes(data, number)).decode(errors="replace")
+
+
+def signed(value: int) -> int:
+    """A varint of type int32 or int64 as a signed number."""
+    return value - (1 << 64) if value >> 63 else value
+
+
+def find_ints(data: bytes | memoryview, number: int) -> list[int]:
+    """The repeated numbers of field `number`, packed or not."""
+    numbers: list[int] = []
+    for value in find_all(data, number):
+        if isinstance(value, int):
+            numbers.append(signed(value))
+            continue
+        at = 0
+        while at < len(value):
+            item, at = read_varint(value, at)
+            numbers.append(signed(item))
+    return numbers
+
+
+def replace(data: bytes | memoryview, number: int, new: Callable[[memoryview], bytes]) -> bytes:
+    """The message with every bytes field `number` replaced by what `new` makes of it.
+
+    All other fields stay as they are, byte for byte.
+    """
+    out = bytearray()
+    for field, value, span in _read_spans(data):
+        if field == number and isinstance(value, memoryview):
+            out += write_field(number, new(value))
+        else:
+            out += span
+    return bytes(out)
+
+
+def write_varint(value: int) -> bytes:
+    """A number as a varint; negative ones in two's complement of 64 bits."""
+    value &= (1 << 64) - 1
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def write_field(number: int, value: int | bytes | memoryview | str) -> bytes:
+    """A field with its tag."""
+    if isinstance(value, int):
+        return write_varint(number << 3 | _VARINT) + write_varint(value)
+    data = value.encode() if isinstance(value, str) else bytes(value)
+    return write_varint(number << 3 | _BYTES) + write_varint(len(data)) + data

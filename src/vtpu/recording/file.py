@@ -1,0 +1,237 @@
+"""The file format of a recording: a magic line, then chunks that are written as things happen.
+
+A chunk is a tag of four letters, the CRC-32 of its payload, the payload's size, the payload. All
+numbers are little-endian. Payloads are compressed by zlib:
+
+    RUN_  JSON of RunRecord, once, first
+    STAK  JSON: further stacks, each a list of [file, function, line]
+    SHAP  JSON: further shapes
+    PROG  JSON of a ProgramRecord without `hlo`, its length before it; then `hlo` as it is
+    EVTS  columns of further events, one after the other, in the order of EVENT_DTYPE
+    END_  JSON of EndRecord, when the process ended by itself
+    EXIT  JSON: the exit code, when somebody waited for the process
+
+What an event refers to is written before it. A file that was cut is read up to the last whole chunk.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from vtpu.errors import VtpuError
+from vtpu.recording.events import EVENT_DTYPE
+from vtpu.recording.recording import (
+    DeviceMemory,
+    DeviceRecord,
+    EndRecord,
+    ProgramRecord,
+    Recording,
+    RunRecord,
+    ShapeRecord,
+    Stack,
+    StackFrame,
+)
+
+MAGIC = b"vtpu recording 1\n"
+_HEADER = struct.Struct("<4sIQ")
+_LEVEL = 1  # of zlib: the run waits for this
+
+
+class NotARecording(VtpuError):
+    """The file is something else, or of a version that this vtpu does not know."""
+
+
+# ---- writing -----------------------------------------------------------------------------------
+
+
+class RecordingWriter:
+    """Appends chunks to an open binary file. Raises OSError when the disk is full."""
+
+    def __init__(self, file: BinaryIO, run: RunRecord) -> None:
+        self._file = file
+        self._file.write(MAGIC)
+        self._chunk(b"RUN_", _json(asdict(run)))
+
+    def stacks(self, stacks: Iterable[Iterable[tuple[str, str, int]]]) -> None:
+        """Further stacks, numbered on from the last."""
+        rows = [[list(frame) for frame in stack] for stack in stacks]
+        if rows:
+            self._chunk(b"STAK", _json(rows))
+
+    def shapes(self, shapes: Iterable[tuple[int, tuple[int, ...], str, int, int]]) -> None:
+        """Further shapes, numbered on from the last."""
+        rows = [list(shape) for shape in shapes]
+        if rows:
+            self._chunk(b"SHAP", _json(rows))
+
+    def program(self, program: ProgramRecord) -> None:
+        """A program."""
+        fields = {name: getattr(program, name) for name in program.__slots__ if name != "hlo"}
+        header = _json(fields)
+        self._chunk(b"PROG", struct.pack("<Q", len(header)) + header + program.hlo)
+
+    def events(self, events: np.ndarray) -> None:
+        """Further events."""
+        if len(events):
+            columns = [np.ascontiguousarray(events[name]).tobytes() for name in EVENT_DTYPE.names or ()]
+            self._chunk(b"EVTS", b"".join(columns))
+
+    def end(self, end: EndRecord) -> None:
+        """The end."""
+        self._chunk(b"END_", _json(asdict(end)))
+
+    def exit_code(self, code: int) -> None:
+        """The exit code of the process."""
+        self._chunk(b"EXIT", _json(code))
+
+    def _chunk(self, tag: bytes, payload: bytes) -> None:
+        self._file.write(encode_chunk(tag, payload))
+        self._file.flush()
+
+
+def encode_chunk(tag: bytes, payload: bytes) -> bytes:
+    """A chunk as it stands in the file."""
+    packed = zlib.compress(payload, _LEVEL)
+    return _HEADER.pack(tag, zlib.crc32(packed), len(packed)) + packed
+
+
+def append_exit_code(path: Path, code: int) -> None:
+    """Adds the exit code to a finished file."""
+    with open(path, "ab") as file:
+        file.write(encode_chunk(b"EXIT", _json(code)))
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+# ---- reading -----------------------------------------------------------------------------------
+
+
+def load_recording(path: Path) -> Recording:
+    """The recording in a file; of a cut file what is whole, with the reason in `problems`.
+
+    Raises:
+        NotARecording: the file is not a recording, or too short to say what ran.
+        OSError: the file cannot be read.
+    """
+    return parse_recording(path.read_bytes(), str(path))
+
+
+def parse_recording(data: bytes, name: str = "the recording") -> Recording:
+    """The recording in `data`. See `load_recording`."""
+    if not data.startswith(MAGIC):
+        raise NotARecording(
+            f"{name} is not a recording of this version of vtpu. Recordings are made by "
+            "`vtpu run --out FILE script.py`."
+        )
+    problems: list[str] = []
+    parts = _Parts()
+    for tag, payload in _chunks(data, problems):
+        parts.add(tag, payload)
+    if parts.run is None:
+        raise NotARecording(f"{name} was cut before it said what ran; nothing can be shown.")
+    return parts.recording(tuple(problems))
+
+
+def _chunks(data: bytes, problems: list[str]) -> Iterator[tuple[bytes, bytes]]:
+    at = len(MAGIC)
+    while at < len(data):
+        if at + _HEADER.size > len(data):
+            problems.append("the file ends within a chunk: the run was killed or the disk was full")
+            return
+        tag, crc, size = _HEADER.unpack_from(data, at)
+        packed = data[at + _HEADER.size : at + _HEADER.size + size]
+        if len(packed) < size or zlib.crc32(packed) != crc:
+            problems.append(f"the file is cut or damaged {len(data) - at:,} bytes before its end")
+            return
+        yield tag, zlib.decompress(packed)
+        at += _HEADER.size + size
+
+
+class _Parts:
+    """The values of the chunks read so far."""
+
+    def __init__(self) -> None:
+        self.run: RunRecord | None = None
+        self._stacks: list[Stack] = []
+        self._shapes: list[ShapeRecord] = []
+        self._programs: list[ProgramRecord] = []
+        self._events: list[np.ndarray] = []
+        self._end: EndRecord | None = None
+        self._exit_code: int | None = None
+
+    def add(self, tag: bytes, payload: bytes) -> None:
+        if tag == b"EVTS":
+            self._events.append(_decode_events(payload))
+        elif tag == b"PROG":
+            self._programs.append(_decode_program(payload))
+        elif tag == b"STAK":
+            self._stacks += [
+                tuple(StackFrame(*frame) for frame in stack) for stack in json.loads(payload)
+            ]
+        elif tag == b"SHAP":
+            self._shapes += [
+                ShapeRecord(t, tuple(dims), layout, logical, device)
+                for t, dims, layout, logical, device in json.loads(payload)
+            ]
+        elif tag == b"RUN_":
+            self.run = _decode_run(json.loads(payload))
+        elif tag == b"END_":
+            self._end = _decode_end(json.loads(payload))
+        elif tag == b"EXIT":
+            self._exit_code = json.loads(payload)
+
+    def recording(self, problems: tuple[str, ...]) -> Recording:
+        assert self.run is not None
+        events = np.concatenate(self._events) if self._events else np.empty(0, EVENT_DTYPE)
+        return Recording(
+            run=self.run,
+            stacks=tuple(self._stacks),
+            shapes=tuple(self._shapes),
+            programs=tuple(self._programs),
+            events=events,
+            end=self._end,
+            exit_code=self._exit_code,
+            problems=problems,
+        )
+
+
+def _decode_events(payload: bytes) -> np.ndarray:
+    count = len(payload) // EVENT_DTYPE.itemsize
+    events = np.empty(count, EVENT_DTYPE)
+    at = 0
+    for name in EVENT_DTYPE.names or ():
+        column = EVENT_DTYPE[name]
+        events[name] = np.frombuffer(payload, column, count, at)
+        at += count * column.itemsize
+    return events
+
+
+def _tuples(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a record, with JSON's lists as tuples again."""
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
+
+
+def _decode_program(payload: bytes) -> ProgramRecord:
+    (size,) = struct.unpack_from("<Q", payload)
+    fields = _tuples(json.loads(payload[8 : 8 + size]))
+    return replace(ProgramRecord(**fields), hlo=payload[8 + size :])
+
+
+def _decode_run(fields: dict[str, Any]) -> RunRecord:
+    devices = tuple(DeviceRecord(**_tuples(d)) for d in fields.pop("devices"))
+    return RunRecord(devices=devices, **_tuples(fields))
+
+
+def _decode_end(fields: dict[str, Any]) -> EndRecord:
+    memory = tuple(DeviceMemory(**m) for m in fields.pop("memory"))
+    return EndRecord(memory=memory, **_tuples(fields))

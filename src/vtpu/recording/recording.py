@@ -1,0 +1,169 @@
+"""A recording in memory: the values that a file holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from vtpu.recording.events import EVENT_DTYPE
+
+
+@dataclass(frozen=True, slots=True)
+class StackFrame:
+    """A line of Python in a function. `function` is the qualified name."""
+
+    file: str
+    function: str
+    line: int
+
+
+Stack = tuple[StackFrame, ...]
+"""Frames from the innermost outwards."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeRecord:
+    """An array's shape: element type (as PJRT numbers it), dimensions, layout as XLA prints it."""
+
+    element_type: int
+    dims: tuple[int, ...]
+    layout: str
+    logical_bytes: int
+    device_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramRecord:
+    """A program that JAX compiled. Sizes are the compiler's, in bytes per device.
+
+    `key` names the program's content: two programs with one key are the same. `reason` is JAX's
+    explanation of why it traced again, or None. `error` is set when there is no result. `hlo` is the
+    optimised module (`hlo_with_config`, compressed by zlib), whose lines are numbers into
+    `locations`, the places as MLIR prints them.
+    """
+
+    number: int
+    name: str
+    key: str
+    stack: int
+    num_replicas: int = 1
+    num_partitions: int = 1
+    device_ids: tuple[int, ...] = ()
+    argument_bytes: int = 0
+    output_bytes: int = 0
+    alias_bytes: int = 0
+    temp_bytes: int = 0
+    generated_code_bytes: int = 0
+    host_argument_bytes: int = 0
+    host_output_bytes: int = 0
+    host_alias_bytes: int = 0
+    host_temp_bytes: int = 0
+    peak_memory_field_bytes: int = 0
+    flops: float | None = None
+    bytes_accessed: float | None = None
+    num_parameters: int = 0
+    num_outputs: int = 0
+    donated_parameters: tuple[int, ...] = ()
+    parameter_shapes: tuple[str, ...] = ()
+    output_shapes: tuple[str, ...] = ()
+    has_host_callbacks: bool = False
+    compile_s: float | None = None
+    from_cache: bool = False
+    reason: str | None = None
+    error: str | None = None
+    locations: tuple[str, ...] = ()
+    hlo: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceRecord:
+    """A device of the slice."""
+
+    id: int
+    host: int
+    kind: str
+    coords: tuple[int, ...] = ()
+    core: int = 0
+    slice_index: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """What ran, where, with what. `devices` are all of the slice, of every host."""
+
+    slice: str
+    slice_asked: str
+    host: int
+    num_hosts: int
+    devices: tuple[DeviceRecord, ...]
+    hbm_bytes: int
+    platform_version: str
+    versions: dict[str, str]
+    command: tuple[str, ...]
+    folder: str
+    started_unix_s: float
+    python_paths: tuple[str, ...] = ()
+    function_names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceMemory:
+    """The state of a device's memory when the recording ended, bytes."""
+
+    device: int
+    in_use: int
+    peak_in_use: int
+    peak_total: int
+    peak_event: int
+    limit: int
+    largest_free: int
+    reservable: int
+    host_in_use: int
+    host_peak: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndRecord:
+    """How the recording ended: the state of memory, what went wrong on the way."""
+
+    wall_s: float
+    memory: tuple[DeviceMemory, ...]
+    dropped_events: int = 0
+    compiler_starts: int = 0
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """Everything a file holds. `end` is None and `problems` says why when the file was cut."""
+
+    run: RunRecord
+    stacks: tuple[Stack, ...] = ()
+    shapes: tuple[ShapeRecord, ...] = ()
+    programs: tuple[ProgramRecord, ...] = ()
+    events: np.ndarray = field(default_factory=lambda: np.empty(0, EVENT_DTYPE))
+    end: EndRecord | None = None
+    exit_code: int | None = None
+    problems: tuple[str, ...] = ()
+
+    def stack(self, number: int) -> Stack:
+        """The stack with a number that an event carries; empty for 0."""
+        return self.stacks[number - 1] if 0 < number <= len(self.stacks) else ()
+
+    def shape(self, number: int) -> ShapeRecord | None:
+        """The shape with a number that an event carries."""
+        return self.shapes[number] if number < len(self.shapes) else None
+
+    def __eq__(self, other: Any) -> bool:
+        """Equal in every field; events by their contents."""
+        if not isinstance(other, Recording):
+            return NotImplemented
+        mine = (self.run, self.stacks, self.shapes, self.programs, self.end, self.exit_code)
+        theirs = (other.run, other.stacks, other.shapes, other.programs, other.end, other.exit_code)
+        return (
+            mine == theirs
+            and self.problems == other.problems
+            and np.array_equal(self.events, other.events)
+        )
