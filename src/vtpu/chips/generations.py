@@ -233,9 +233,17 @@ def _chip(table: dict[str, Any]) -> Chip:
 
 
 def _machine(table: dict[str, Any]) -> Machine:
-    plain = {key: value for key, value in table.items() if not isinstance(value, dict)}
-    plain["bounds"] = tuple(plain["bounds"])
-    return Machine(**plain, **_figures({k: v for k, v in table.items() if k not in plain}))
+    plain = {"chips", "bounds", "hosts", "name", "gke_accelerator"}
+    figures = _figures({key: claims for key, claims in table.items() if key not in plain})
+    return Machine(
+        chips=table["chips"],
+        bounds=tuple(table["bounds"]),
+        hosts=table["hosts"],
+        name=table.get("name"),
+        gke_accelerator=table.get("gke_accelerator"),
+        vcpu=figures.get("vcpu"),
+        ram_bytes=figures.get("ram_bytes"),
+    )
 
 
 def _shape(name: str, topology: str) -> Shape:

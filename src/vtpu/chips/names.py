@@ -34,8 +34,8 @@ MAX_NUM_SLICES = 256
 MAX_NEAREST = 4
 """How many near names a message lists."""
 
-MAX_COMPARED_CHARACTERS = 40
-"""How much of an unknown text is compared with the known names: the longest of those has fewer."""
+MAX_CHARACTERS = 100
+"""Longer texts are refused unread; no name has half as many."""
 
 _COUNT_FIRST = re.compile(r"([0-9]{1,6})\s*[*x]\s*(?=[a-z])")
 _COUNT_LAST = re.compile(r"\s*\*\s*([0-9]{1,6})$")
@@ -59,6 +59,7 @@ class _Named:
     word: Word
     size: int | None = None
     topology: Topology | None = None
+    is_twisted: bool = False
 
 
 def parse_slice(text: str) -> Slice:
@@ -84,7 +85,7 @@ def parse_generation(text: str) -> Generation:
         if wanted in generation.names:
             return generation
     names = [name for generation in all_generations() for name in generation.names]
-    near = get_close_matches(wanted[:MAX_COMPARED_CHARACTERS], names, n=MAX_NEAREST)
+    near = get_close_matches(wanted[:MAX_CHARACTERS], names, n=MAX_NEAREST)
     raise UnknownSlice(text, "no TPU generation has this name", tuple(near))
 
 
@@ -97,6 +98,8 @@ def nearest(text: str) -> tuple[str, ...]:
 
 
 def _slice(text: str) -> Slice:
+    if len(text) > MAX_CHARACTERS:
+        raise _Refused(f"it has more than {MAX_CHARACTERS} characters")
     body, num_slices = _split_count(text)
     named = _named(body)
     topology = _topology(named)
@@ -130,12 +133,10 @@ def _named(body: str) -> _Named:
         return _Named(word=word, size=int(rest))
     match = _TOPOLOGY.fullmatch(rest)
     if not match:
-        reason = f"{rest[:MAX_COMPARED_CHARACTERS]!r} is neither a size nor a topology"
+        reason = f"{rest!r} is neither a size nor a topology"
         raise _Refused(reason, _examples(word))
-    if match[2] == "twisted":
-        reason = "vtpu has no twisted torus, only the plain one"
-        raise _Refused(reason, (f"{word.text}:{match[1]}",))
-    return _Named(word=word, topology=parse_topology(match[1]))
+    twisted = match[2] == "twisted"
+    return _Named(word=word, topology=parse_topology(match[1]), is_twisted=twisted)
 
 
 def _split_word(body: str) -> tuple[Word, str] | None:
@@ -160,6 +161,9 @@ def _topology(named: _Named) -> Topology:
     reason = refusal(generation, topology)
     if reason:
         raise _Refused(reason, _near_topologies(generation, topology))
+    if named.is_twisted:
+        plain = f"{generation.name}:{format_topology(topology)}"
+        raise _Refused("vtpu has no twisted torus, only the plain one", (plain,))
     return topology
 
 
@@ -195,7 +199,7 @@ def _near_words(body: str) -> tuple[str, ...]:
     texts = [word.text for word in words()]
     fitting: list[str] = []
     others: list[str] = []
-    for text in get_close_matches(head[:MAX_COMPARED_CHARACTERS], texts, n=MAX_NEAREST):
+    for text in get_close_matches(head, texts, n=MAX_NEAREST):
         try:
             _slice(text + tail)
         except _Refused as refused:
