@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import atexit
 import importlib.metadata
+import importlib.util
 import os
 import platform
 import sys
+import sysconfig
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from vtpu.chips import Slice, parse_slice
 from vtpu.compiler.cache import ResultCache
@@ -126,7 +129,11 @@ def _new_session(settings: Settings, wanted: Slice) -> Session:
     topology = Topology(wanted.libtpu_name, dict(wanted.libtpu_options))
     facts = compiler.topology(topology)
     _core.set_stablehlo_versions(facts.stablehlo_current, facts.stablehlo_minimum)
-    recorder = Recorder(settings.out, _describe_run(settings, wanted, facts))
+    recorder = Recorder(
+        settings.out,
+        _describe_run(settings, wanted, facts),
+        is_claimed=settings.out_is_claimed,
+    )
     explanations = Explanations()
     explanations.install()
     handlers = Handlers(topology, facts, settings.host, compiler, recorder, explanations)
@@ -190,9 +197,20 @@ def _describe_run(settings: Settings, wanted: Slice, facts: TopologyFacts) -> Ru
         command=tuple(sys.orig_argv),
         folder=_folder(),
         started_unix_s=time.time(),
-        python_paths=tuple(dict.fromkeys([sys.prefix, sys.base_prefix])),
+        library_folders=_library_folders(),
         function_names=tuple(_core.function_names()),
     )
+
+
+def _library_folders() -> tuple[str, ...]:
+    """The folders of Python's own modules, of installed packages, of jax and of vtpu."""
+    paths = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    for module in ("jax", "jaxlib"):
+        spec = importlib.util.find_spec(module)
+        paths += list(spec.submodule_search_locations or []) if spec else []
+    own = Path(__file__).parents[1]
+    paths += [str(p) for p in own.iterdir() if p.name != "demo"]  # the demo is a user's program
+    return tuple(dict.fromkeys(paths))
 
 
 def _version(package: str) -> str:

@@ -18,7 +18,12 @@ from vtpu.device.shapes import ShapeSpec, shape_spec, token_spec
 from vtpu.errors import CompilerDied, CompilerMissing
 from vtpu.program.element_types import ElementType
 from vtpu.program.layouts import LayoutError
-from vtpu.reading.compile_options import encode_assignment, on_device, read_compile_options
+from vtpu.reading.compile_options import (
+    encode_assignment,
+    normalize,
+    on_device,
+    read_compile_options,
+)
 from vtpu.recording.recording import ProgramRecord
 
 _CANCELLED, _INVALID_ARGUMENT, _INTERNAL, _UNAVAILABLE = 1, 3, 13, 14
@@ -168,11 +173,11 @@ class Handlers:
         return program
 
     def _neutral_options(self, options: bytes) -> bytes:
-        """Options by which one program on different single devices is the same to the compiler."""
+        """Options by which one program, also on different single devices, is one to the compiler."""
         read = read_compile_options(options)
         if read.device_ids is not None and len(read.device_ids) == 1:
-            return on_device(options, self._facts.devices[0].id)
-        return options
+            options = on_device(options, self._facts.devices[0].id)
+        return normalize(options)
 
     def _record(
         self, number: int, program: LoadableProgram, began: int, from_cache: bool, size: int

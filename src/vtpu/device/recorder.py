@@ -7,7 +7,6 @@ kept as a problem for the report.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import tempfile
 import threading
@@ -18,6 +17,7 @@ from typing import BinaryIO
 import numpy as np
 
 from vtpu.device import _core
+from vtpu.recording.claim import claim_file
 from vtpu.recording.events import EVENT_DTYPE
 from vtpu.recording.file import RecordingWriter
 from vtpu.recording.recording import DeviceMemory, EndRecord, ProgramRecord, RunRecord
@@ -33,9 +33,12 @@ _CORE_DTYPE = np.dtype(
 
 
 class Recorder:
-    """The recording of this process. Forked children do not write into it."""
+    """The recording of this process. Forked children do not write into it.
 
-    def __init__(self, out: Path | None, run: RunRecord) -> None:
+    `is_claimed`: somebody made the empty file `out` for this process.
+    """
+
+    def __init__(self, out: Path | None, run: RunRecord, *, is_claimed: bool = False) -> None:
         self.path: Path | None = None
         self.problems: list[str] = []
         self._pid = os.getpid()
@@ -43,13 +46,16 @@ class Recorder:
         self._began = time.monotonic()
         self._stacks = self._shapes = 0
         self._ended = False
-        self._file = self._open(out)
+        self._file = self._open(out, is_claimed)
         self._writer = RecordingWriter(self._file, run)
 
-    def _open(self, out: Path | None) -> BinaryIO:
+    def _open(self, out: Path | None, is_claimed: bool) -> BinaryIO:
         if out is not None:
             try:
-                self.path, file = claim_file(out)
+                if is_claimed:
+                    self.path, file = out, open(out, "r+b")  # noqa: SIM115
+                else:
+                    self.path, file = claim_file(out)
                 return file
             except OSError as error:
                 self.problem(f"the recording cannot be written to {out}: {error.strerror}")
@@ -123,35 +129,3 @@ class Recorder:
         self._writer.shapes(shapes)
         events = np.frombuffer(raw, _CORE_DTYPE).astype(EVENT_DTYPE)
         self._writer.events(events)
-
-
-def claim_file(out: Path) -> tuple[Path, BinaryIO]:
-    """A new file at `out`, or beside it when another run writes there, and its path.
-
-    An older file is kept as `out~`. The claim is an advisory lock, which ends with the process.
-
-    Raises:
-        OSError: no file can be made there.
-    """
-    for attempt in range(1, 1000):
-        path = out if attempt == 1 else out.with_stem(f"{out.stem}-{attempt}")
-        if path.exists():
-            if _is_claimed(path):
-                continue
-            os.replace(path, path.with_name(path.name + "~"))
-        try:
-            file = open(path, "x+b")  # noqa: SIM115
-        except FileExistsError:
-            continue
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return path, file
-    raise OSError(0, "too many runs write there")
-
-
-def _is_claimed(path: Path) -> bool:
-    with open(path, "rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False

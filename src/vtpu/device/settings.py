@@ -12,6 +12,7 @@ from vtpu.errors import UsageError
 DEFAULT_SLICE = "v5e-16"
 
 SLICE, HOST, OUT, REPORT = "VTPU_ON", "VTPU_HOST", "VTPU_OUT", "VTPU_REPORT"
+OUT_CLAIMED_FOR = "VTPU_OUT_CLAIMED_BY"  # the process that made the file for its child
 CACHE_FOLDER, CACHE_LIMIT = "VTPU_CACHE_DIR", "VTPU_CACHE_LIMIT_BYTES"
 COMPILE_TIMEOUT, WORKERS = "VTPU_COMPILE_TIMEOUT", "VTPU_COMPILE_WORKERS"
 
@@ -20,13 +21,14 @@ COMPILE_TIMEOUT, WORKERS = "VTPU_COMPILE_TIMEOUT", "VTPU_COMPILE_WORKERS"
 class Settings:
     """The slice's name, which host of it this process is, and where things go.
 
-    `out` is the recording's file, None for a temporary one; `prints_report`: at exit, on standard
-    error. `compile_timeout_s`: how long libtpu may take for one program.
+    `out` is the recording's file, None for a temporary one; `out_is_claimed`: the parent process
+    made it for this one. `prints_report`: at exit, on standard error. `compile_timeout_s`: how long libtpu may take for one program.
     """
 
     slice: str = DEFAULT_SLICE
     host: int = 0
     out: Path | None = None
+    out_is_claimed: bool = False
     prints_report: bool = True
     cache_folder: Path
     cache_limit_bytes: int = 4 << 30
@@ -45,6 +47,7 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
         slice=environment.get(SLICE) or DEFAULT_SLICE,
         host=int(_number(environment, HOST, 0)),
         out=Path(out) if out else None,
+        out_is_claimed=environment.get(OUT_CLAIMED_FOR) == str(os.getppid()),
         prints_report=environment.get(REPORT, "on") not in ("off", "0", "none"),
         cache_folder=_cache_folder(environment),
         cache_limit_bytes=int(_number(environment, CACHE_LIMIT, 4 << 30)),

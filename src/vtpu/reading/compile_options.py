@@ -6,10 +6,11 @@ Field numbers are those of openxla/xla `xla/pjrt/proto/compile_options.proto`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from vtpu.reading import wire
 
-_BUILD_OPTIONS = 3
+_BUILD_OPTIONS, _DEBUG_OPTIONS = 3, 3
 _NUM_REPLICAS, _NUM_PARTITIONS, _DEVICE_ASSIGNMENT = 4, 5, 9
 
 
@@ -70,3 +71,22 @@ def on_device(data: bytes, device_id: int) -> bytes:
         _BUILD_OPTIONS,
         lambda build: wire.replace(bytes(build), _DEVICE_ASSIGNMENT, lambda _: assignment),
     )
+
+
+def normalize(data: bytes) -> bytes:
+    """The same options in one order of bytes, whatever order protobuf's maps came out in.
+
+    The order of fields says nothing. Debug options hold maps and lists of names, in which the order
+    of entries says nothing either.
+    """
+    return _sort(data, {_BUILD_OPTIONS: {_DEBUG_OPTIONS: {}}})
+
+
+def _sort(data: bytes | memoryview, inner: dict[int, Any]) -> bytes:
+    fields: list[bytes] = []
+    for number, value, span in wire.read_spans(data):
+        if number in inner and isinstance(value, memoryview):
+            fields.append(wire.write_field(number, _sort(value, inner[number])))
+        else:
+            fields.append(bytes(span))
+    return b"".join(sorted(fields))

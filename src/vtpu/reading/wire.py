@@ -38,11 +38,11 @@ def read_fields(data: bytes | memoryview) -> Iterator[tuple[int, Value]]:
     Raises:
         WireError: the bytes are not a message.
     """
-    for number, value, _ in _read_spans(data):
+    for number, value, _ in read_spans(data):
         yield number, value
 
 
-def _read_spans(data: bytes | memoryview) -> Iterator[tuple[int, Value, memoryview]]:
+def read_spans(data: bytes | memoryview) -> Iterator[tuple[int, Value, memoryview]]:
     """The fields of a message with the bytes that each one takes, tag included."""
     view = memoryview(data)
     at, size = 0, len(view)
@@ -120,7 +120,7 @@ def replace(data: bytes | memoryview, number: int, new: Callable[[memoryview], b
     All other fields stay as they are, byte for byte.
     """
     out = bytearray()
-    for field, value, span in _read_spans(data):
+    for field, value, span in read_spans(data):
         if field == number and isinstance(value, memoryview):
             out += write_field(number, new(value))
         else:

@@ -40,13 +40,13 @@ class EventKind(IntEnum):
 
 
 class EventFlag(IntFlag):
-    """Bits of an event's flags. The two lowest hold a memory kind, except for compiles."""
+    """Bits of an event's flags. The two lowest hold a memory kind where the subject is a buffer."""
 
     ALIASED = 16  # an allocation in donated memory, a free by donation
     FABRICATED = 32  # the host saw values that were not computed
     RESERVE = 64  # a failure to reserve a program's temporaries
     CACHED = 1  # a compile whose result was known
-    FAILED = 2  # a compile without a result
+    FAILED = 2  # a compile without a result, an execution that did not happen
 
 
 class MemoryKind(IntEnum):

@@ -91,7 +91,11 @@ class DeviceRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """What ran, where, with what. `devices` are all of the slice, of every host."""
+    """What ran, where, with what. `devices` are all of the slice, of every host.
+
+    `library_folders`: files below these are not the user's. `function_names`: functions of the PJRT
+    ABI by the number that events of unsupported calls carry.
+    """
 
     slice: str
     slice_asked: str
@@ -104,7 +108,7 @@ class RunRecord:
     command: tuple[str, ...]
     folder: str
     started_unix_s: float
-    python_paths: tuple[str, ...] = ()
+    library_folders: tuple[str, ...] = ()
     function_names: tuple[str, ...] = ()
 
 

@@ -219,7 +219,7 @@ enum vt_event_flag {
   VT_FLAG_FABRICATED = 32, /* the host saw values that the slice did not compute */
   VT_FLAG_RESERVE = 64,    /* failure: of a program's temporaries, not of a buffer */
   VT_FLAG_CACHED = 1,      /* compile: the result was known */
-  VT_FLAG_FAILED = 2       /* compile: there is no result */
+  VT_FLAG_FAILED = 2       /* compile: there is no result; execution: it did not happen */
 };
 
 typedef struct vt_event {
@@ -241,8 +241,9 @@ int64_t vt_now(void);
 uint64_t vt_record(const vt_event *event);
 /* The same for a caller that does not hold the lock. */
 void vt_record_alone(const vt_event *event);
-/* Sets how long the call took, of an event that this call recorded. The caller holds the lock. */
-void vt_set_host_ns(uint64_t number, int64_t host_ns);
+/* Completes an event that this call recorded: how long it took, further flags. The caller holds the
+ * lock. */
+void vt_complete_event(uint64_t number, int64_t host_ns, uint8_t flags);
 enum { VT_FLUSH_AT = 16384 }; /* pending events that are worth writing down */
 /* Moves all pending events to `out`, which the caller frees; returns how many. Takes the lock. */
 size_t vt_drain(vt_event **out);

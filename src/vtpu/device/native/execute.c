@@ -193,7 +193,7 @@ static PJRT_Error *run(launch *l) {
       take_back_outputs(l);
     else
       donate(l);
-    vt_set_host_ns(event, vt_now() - began);
+    vt_complete_event(event, vt_now() - began, error ? VT_FLAG_FAILED : 0);
   }
   pthread_mutex_unlock(&vt_lock);
   return error;

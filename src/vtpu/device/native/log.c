@@ -39,8 +39,10 @@ void vt_record_alone(const vt_event *event) {
   pthread_mutex_unlock(&vt_lock);
 }
 
-void vt_set_host_ns(uint64_t number, int64_t host_ns) {
-  if (number - first_number < num_events) events[number - first_number].host_ns = host_ns;
+void vt_complete_event(uint64_t number, int64_t host_ns, uint8_t flags) {
+  if (number - first_number >= num_events) return;
+  events[number - first_number].host_ns = host_ns;
+  events[number - first_number].flags |= flags;
 }
 
 size_t vt_pending(void) { return num_events; }

@@ -1,0 +1,1 @@
+"""What a recording and its programs mean: values in, values out. Nothing here prints."""

@@ -1,0 +1,83 @@
+"""Which line of a stack is the user's.
+
+The innermost frame that is not in a library. A file is a library's when it lies below one of the
+folders where Python keeps those, or below vtpu. When a program is itself installed as a library
+(`python -m package.train`), the package of its outermost frame counts as the user's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import PurePath
+
+from vtpu.recording.recording import Recording, Stack, StackFrame
+
+_PACKAGE_FOLDERS = ("site-packages", "dist-packages")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SourceLine:
+    """A line of the user's program. `file` is as Python names it; line 0: not known."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+
+UNKNOWN_LINE = SourceLine("(no Python frame)", 0, "")
+
+
+class LineFinder:
+    """Finds the user's line of the stacks of one recording."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._roots = tuple(recording.run.library_folders)
+        self._known: dict[int, SourceLine] = {}
+
+    def line(self, stack_number: int) -> SourceLine:
+        """The user's line of a stack; `UNKNOWN_LINE` for none."""
+        if stack_number not in self._known:
+            self._known[stack_number] = self._find(self._recording.stack(stack_number))
+        return self._known[stack_number]
+
+    def _find(self, stack: Stack) -> SourceLine:
+        if not stack:
+            return UNKNOWN_LINE
+        own = _installed_package(stack[-1].file)
+        for frame in stack:
+            if not self._is_library(frame.file, own):
+                return _line(frame)
+        return _line(stack[-1])
+
+    def _is_library(self, file: str, own_package: str) -> bool:
+        if own_package and _installed_package(file) == own_package:
+            return False
+        if file.startswith("<frozen"):
+            return True
+        return _is_below(file, self._roots) or bool(_installed_package(file))
+
+
+def _line(frame: StackFrame) -> SourceLine:
+    return SourceLine(frame.file, frame.line, frame.function)
+
+
+@cache
+def _is_below(file: str, roots: tuple[str, ...]) -> bool:
+    return any(file == root or file.startswith(root.rstrip("/") + "/") for root in roots)
+
+
+@cache
+def _installed_package(file: str) -> str:
+    """The top-level package of an installed file: `flax` of `…/site-packages/flax/nnx/x.py`."""
+    parts: Iterable[str] = PurePath(file).parts
+    names = list(parts)
+    for folder in _PACKAGE_FOLDERS:
+        if folder in names[:-1]:
+            return names[names.index(folder) + 1].removesuffix(".py")
+    return ""

@@ -1,0 +1,109 @@
+"""The summary of a run: everything the report at exit shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vtpu.analysis.failures import (
+    MemoryFailure,
+    UnsupportedCall,
+    find_memory_failures,
+    find_unsupported_calls,
+)
+from vtpu.analysis.memory import HbmSummary, summarize_hbm
+from vtpu.analysis.programs import ProgramSummary, summarize_programs
+from vtpu.analysis.source_lines import LineFinder
+from vtpu.analysis.transfers import (
+    FabricatedValues,
+    TransferSummary,
+    find_fabricated_values,
+    summarize_transfers,
+)
+from vtpu.recording.recording import Recording
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """What ran, on which slice, as which host, with which releases."""
+
+    slice: str
+    slice_asked: str
+    device_kind: str
+    host: int
+    num_hosts: int
+    num_devices: int
+    num_local_devices: int
+    hbm_bytes_per_device: int
+    versions: dict[str, str]
+    command: tuple[str, ...]
+    started_unix_s: float
+    wall_s: float | None
+    exit_code: int | None
+    compiler_starts: int | None
+    num_events: int
+    was_cut: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummary:
+    """A run in tables."""
+
+    run: RunFacts
+    programs: tuple[ProgramSummary, ...]
+    hbm: tuple[HbmSummary, ...]
+    transfers: tuple[TransferSummary, ...]
+    failures: tuple[MemoryFailure, ...]
+    fabricated_values: tuple[FabricatedValues, ...]
+    unsupported_calls: tuple[UnsupportedCall, ...]
+    problems: tuple[str, ...]
+
+
+def summarize(recording: Recording) -> RunSummary:
+    """The summary of a recording, also of one that was cut."""
+    lines = LineFinder(recording)
+    return RunSummary(
+        run=_facts(recording),
+        programs=summarize_programs(recording, lines),
+        hbm=summarize_hbm(recording, lines),
+        transfers=summarize_transfers(recording, lines),
+        failures=find_memory_failures(recording, lines),
+        fabricated_values=find_fabricated_values(recording, lines),
+        unsupported_calls=find_unsupported_calls(recording, lines),
+        problems=_problems(recording),
+    )
+
+
+def _facts(recording: Recording) -> RunFacts:
+    run, end = recording.run, recording.end
+    local = [d for d in run.devices if d.host == run.host]
+    return RunFacts(
+        slice=run.slice,
+        slice_asked=run.slice_asked,
+        device_kind=run.devices[0].kind if run.devices else "",
+        host=run.host,
+        num_hosts=run.num_hosts,
+        num_devices=len(run.devices),
+        num_local_devices=len(local),
+        hbm_bytes_per_device=run.hbm_bytes,
+        versions=run.versions,
+        command=run.command,
+        started_unix_s=run.started_unix_s,
+        wall_s=end.wall_s if end else None,
+        exit_code=recording.exit_code,
+        compiler_starts=end.compiler_starts if end else None,
+        num_events=len(recording.events),
+        was_cut=end is None,
+    )
+
+
+def _problems(recording: Recording) -> tuple[str, ...]:
+    problems = list(recording.problems)
+    if recording.end is None and not problems:
+        problems.append("the program ended without finishing its recording: it was killed or crashed")
+    if recording.end:
+        problems += recording.end.problems
+        if recording.end.dropped_events:
+            problems.append(
+                f"{recording.end.dropped_events:,} events were lost: the machine ran out of memory"
+            )
+    return tuple(problems)

@@ -1,0 +1,1 @@
+"""The `vtpu` command. A file per subcommand; nothing here imports jax."""

@@ -1,0 +1,148 @@
+"""`vtpu run`: a script on a virtual slice, then the report.
+
+The script runs in a process of its own, exactly as `python script.py` would run it, with the slice
+chosen by its environment. Its output, its errors and its exit code are its own.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+import typer
+
+from vtpu.chips import parse_slice
+from vtpu.cli.options import Host, Json, On, Out
+from vtpu.device import settings as names
+from vtpu.errors import UsageError
+from vtpu.recording.claim import claim_file, release_unused
+
+CONTEXT = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+
+
+def run_command(
+    script: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="SCRIPT [ARGUMENTS]...", help="The script and its own arguments."),
+    ] = None,
+    on: On = names.DEFAULT_SLICE,
+    host: Host = 0,
+    out: Out = Path("run.vtpu"),
+    json: Json = None,
+    module: Annotated[
+        str | None,
+        typer.Option("-m", metavar="MODULE", help="Run a module as `python -m` does."),
+    ] = None,
+) -> None:
+    """Run a script on a virtual TPU slice and report what happened."""
+    arguments = [*(["-m", module] if module else []), *(script or [])]
+    if not arguments:
+        raise UsageError("Nothing to run. Write `vtpu run script.py`, or `vtpu run -m module`.")
+    sys.exit(run_and_report(arguments, on=on, host=host, out=out, json=json))
+
+
+def run_and_report(
+    arguments: list[str], *, on: str, host: int, out: Path, json: str | None
+) -> int:
+    """Runs `python ARGUMENTS` on host `host` of slice `on`, then reports. Returns the exit code.
+
+    Raises:
+        UsageError: no such slice or host.
+        CompilerMissing: libtpu is not installed.
+    """
+    _check(on, host)
+    path, claim, problem = _claim(out)
+    child = _start(arguments, _environment(on, host, path))
+    status = _wait(child, lambda: _prepare_report(json))
+    with claim:
+        _report(path, status, json, problem)
+    if problem is None:
+        release_unused(path)
+    else:
+        path.unlink()
+    if status < 0:
+        _die_by(-status)
+    return status
+
+
+def _check(on: str, host: int) -> None:
+    from vtpu.compiler.pool import find_libtpu
+
+    wanted = parse_slice(on)
+    if not 0 <= host < wanted.num_hosts:
+        raise UsageError(
+            f"{wanted.describe()}: there is no host {host}; its hosts are 0 to "
+            f"{wanted.num_hosts - 1}."
+        )
+    find_libtpu()
+
+
+def _claim(out: Path) -> tuple[Path, BinaryIO, str | None]:
+    """The recording's file, made for the child; a temporary one when `out` cannot be written."""
+    try:
+        path, claim = claim_file(out.absolute())
+        return path, claim, None
+    except OSError as error:
+        problem = f"the recording cannot be written to {out}: {error.strerror}"
+        handle, name = tempfile.mkstemp(prefix="vtpu-", suffix=".vtpu")
+        return Path(name), os.fdopen(handle, "r+b"), problem
+
+
+def _environment(on: str, host: int, path: Path) -> dict[str, str]:
+    return {
+        **os.environ,
+        "JAX_PLATFORMS": "vtpu",
+        names.SLICE: on,
+        names.HOST: str(host),
+        names.OUT: str(path),
+        names.OUT_CLAIMED_FOR: str(os.getpid()),
+        names.REPORT: "off",
+    }
+
+
+def _start(arguments: list[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    sys.stdout.flush()
+    return subprocess.Popen([sys.executable, *arguments], env=environment)
+
+
+def _prepare_report(json: str | None) -> None:
+    """Loads what the report needs while the script runs."""
+    import vtpu.report.terminal  # noqa: F401
+
+    if json:
+        import vtpu.report.json_output  # noqa: F401
+
+
+def _wait(child: subprocess.Popen[bytes], meanwhile: Callable[[], None]) -> int:
+    """Waits for the child; hands on the signals that only this process got.
+
+    A Ctrl-C in the terminal reaches the child by itself (the kernel sends it to the whole group);
+    one that a process sent to us is for the child too.
+    """
+    handed_on = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+    signal.pthread_sigmask(signal.SIG_BLOCK, handed_on | {signal.SIGCHLD})
+    meanwhile()
+    while child.poll() is None:
+        got = signal.sigtimedwait(handed_on | {signal.SIGCHLD}, 1.0)
+        if got and got.si_signo in handed_on and got.si_pid:
+            child.send_signal(got.si_signo)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, handed_on | {signal.SIGCHLD})
+    return child.returncode
+
+
+def _report(path: Path, status: int, json: str | None, problem: str | None) -> None:
+    from vtpu.report.terminal import report_run
+
+    report_run(path, exit_code=status, json=json, problem=problem)
+
+
+def _die_by(number: int) -> None:
+    """Ends this process as the child ended, so that shells see the same."""
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)

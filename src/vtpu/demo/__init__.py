@@ -1,0 +1,1 @@
+"""Example programs that are installed with vtpu. They are ordinary JAX scripts."""

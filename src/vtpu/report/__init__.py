@@ -1,0 +1,1 @@
+"""Results for people and programs: one document tree and its renderings. Computes nothing."""

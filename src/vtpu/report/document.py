@@ -1,0 +1,105 @@
+"""A report as a tree of values: sections of facts, tables and notes. Every rendering reads this.
+
+Cells are typed, so that each rendering decides how a value looks; a column says its basis.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vtpu.evidence import Basis
+
+
+@dataclass(frozen=True, slots=True)
+class Bytes:
+    """A size."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Seconds:
+    """A duration."""
+
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """A number of things."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A part of a whole, both in bytes."""
+
+    part: int
+    whole: int
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of the user's program; its text where that could be read."""
+
+    file: str
+    line: int
+    function: str
+    text: str = ""
+
+
+Cell = str | Bytes | Seconds | Count | Share | Line | None
+"""None is unknown, which is shown as such and never as zero."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table: heading, where its figures come from, whether it may be squeezed."""
+
+    heading: str
+    basis: Basis | None = None
+    wraps: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of cells under columns. `left_out` rows are not shown."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Names with values."""
+
+    pairs: tuple[tuple[str, Cell], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A sentence. `is_warning`: something is wrong."""
+
+    text: str
+    is_warning: bool = False
+
+
+Block = Table | Facts | Note
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading with blocks under it."""
+
+    heading: str
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A whole report."""
+
+    title: str
+    sections: tuple[Section, ...]

@@ -1,0 +1,66 @@
+"""A result as JSON: exact integers, a versioned schema.
+
+The schema is that of the result's dataclasses. `schema` names it; its number grows when a field
+changes its meaning or goes away, not when one is added.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from vtpu.analysis.summary import RunSummary
+from vtpu.evidence import Basis
+
+RUN_SCHEMA = "vtpu.run/1"
+
+#: Where the figures of a run come from, by path into the JSON.
+RUN_BASIS = {
+    "programs.*_bytes": Basis.COMPILER,
+    "programs.compile_s": Basis.MEASURED,
+    "programs.compiles": Basis.SIMULATED,
+    "programs.calls": Basis.SIMULATED,
+    "programs.compilations.reason": Basis.JAX,
+    "hbm": Basis.SIMULATED,
+    "hbm.limit_bytes": Basis.COMPILER,
+    "transfers": Basis.SIMULATED,
+    "failures": Basis.SIMULATED,
+    "run.wall_s": Basis.MEASURED,
+}
+
+
+def run_as_json(summary: RunSummary) -> dict[str, Any]:
+    """The JSON value of a run."""
+    value = TypeAdapter(RunSummary).dump_python(summary, mode="json")
+    basis = {path: str(b) for path, b in RUN_BASIS.items()}
+    return {"schema": RUN_SCHEMA, "basis": basis, **value}
+
+
+def run_json_schema() -> dict[str, Any]:
+    """The JSON Schema of what `run_as_json` gives."""
+    schema = TypeAdapter(RunSummary).json_schema(mode="serialization")
+    schema["title"] = RUN_SCHEMA
+    schema["properties"] = {
+        "schema": {"const": RUN_SCHEMA},
+        "basis": {"type": "object", "additionalProperties": {"type": "string"}},
+        **schema["properties"],
+    }
+    return schema
+
+
+def write_json(value: dict[str, Any], target: str) -> None:
+    """Writes a JSON value to a file, or to standard output for `-`.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    if target == "-":
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    else:
+        Path(target).write_text(text, encoding="utf-8")

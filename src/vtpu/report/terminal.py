@@ -1,0 +1,43 @@
+"""The report of a recording file, printed or as JSON: what `run`, `show` and `demo` end with."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from vtpu.analysis.summary import summarize
+from vtpu.recording.file import append_exit_code, load_recording
+from vtpu.recording.recording import Recording
+from vtpu.report.run_report import run_document
+from vtpu.report.text import print_document
+
+
+def report_run(path: Path, *, exit_code: int, json: str | None, problem: str | None) -> None:
+    """Reports a run that just ended; notes its exit code in the file.
+
+    `problem`: why `path` is not the file that was asked for.
+    """
+    if path.stat().st_size == 0:
+        print(
+            "vtpu: the program ended without using the TPU: nothing was recorded. If it selects "
+            "another platform itself (jax_platforms, JAX_PLATFORMS), it ran there.",
+            file=sys.stderr,
+        )
+        return
+    append_exit_code(path, exit_code)
+    recording = load_recording(path)
+    if problem:
+        recording = replace(recording, problems=(*recording.problems, problem))
+    report_recording(recording, str(path), json)
+
+
+def report_recording(recording: Recording, path: str | None, json: str | None) -> None:
+    """Prints the report of a recording, or writes it as JSON (`-`: in place of the report)."""
+    summary = summarize(recording)
+    if json:
+        from vtpu.report.json_output import run_as_json, write_json
+
+        write_json(run_as_json(summary), json)
+    if json != "-":
+        print_document(run_document(summary, path), sys.stdout)

@@ -1,0 +1,57 @@
+"""Exact quantities and their text: bytes, seconds, counts.
+
+Bytes are integers everywhere; GiB, MiB and KiB exist only in text, with two decimals. A rounded text
+never crosses a limit: whoever compares compares the integers.
+"""
+
+from __future__ import annotations
+
+import re
+
+KIB, MIB, GIB, TIB = 1 << 10, 1 << 20, 1 << 30, 1 << 40
+
+_BYTES = re.compile(r"\s*([\d_,]+(?:\.\d+)?)\s*([KMGTP]?)(i?)B?\s*", re.IGNORECASE)
+_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
+
+
+def format_bytes(size: int) -> str:
+    """`size` for people: `15.75 GiB`, `4.00 MiB`, `512 B`. Zero is `0 B`."""
+    for unit, name in ((TIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
+        if abs(size) >= unit:
+            return f"{size / unit:,.2f} {name}"
+    return f"{size} B"
+
+
+def parse_bytes(text: str) -> int:
+    """The bytes that a person wrote: `14.5 GiB`, `14.5G`, `900MB`, `512`.
+
+    `K`, `M`, `G`, `T` alone or with `i` are binary, as XLA prints them; with a `B` and no `i` they
+    are decimal, as data sheets print them.
+
+    Raises:
+        ValueError: `text` is not a size.
+    """
+    match = _BYTES.fullmatch(text)
+    if not match:
+        raise ValueError(f"not a size in bytes: {text!r} (write 14.5GiB, 900MB or 512)")
+    number, prefix, binary = match.groups()
+    is_decimal = prefix and not binary and text.strip().lower().endswith("b")
+    base = 1000 if is_decimal else 1024
+    return round(float(number.replace(",", "").replace("_", "")) * base ** _POWERS[prefix.upper()])
+
+
+def format_seconds(seconds: float) -> str:
+    """A duration for people: `1 min 20 s`, `2.35 s`, `12.0 ms`, `8.1 µs`."""
+    if seconds >= 60:
+        whole = round(seconds)
+        return f"{whole // 60} min {whole % 60} s"
+    if seconds >= 1:
+        return f"{seconds:.2f} s"
+    if seconds >= 1e-3:
+        return f"{seconds * 1e3:.1f} ms"
+    return f"{seconds * 1e6:.1f} µs"
+
+
+def format_count(count: int) -> str:
+    """A number of things, with thousands apart."""
+    return f"{count:,}"
