@@ -60,6 +60,8 @@ def _print_report(session: Session) -> None:
     import sys
 
     from vtpu.recording.file import parse_recording
+    from vtpu.report.terminal import report_recording
 
+    path = session.recorder.path
     recording = parse_recording(session.recorder.read_back())
-    print(len(recording.events), "events", file=sys.stderr)
+    report_recording(recording, str(path) if path else None, None, sys.stderr)

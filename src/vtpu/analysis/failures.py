@@ -69,9 +69,7 @@ def find_unsupported_calls(recording: Recording, lines: LineFinder) -> tuple[Uns
     """The calls by function and line."""
     events = of_kind(recording.events, EventKind.UNSUPPORTED)
     names = recording.run.function_names
-    counts = Counter(
-        (int(e["detail"]), lines.line(int(e["stack"]))) for e in events
-    )
+    counts = Counter((int(e["detail"]), lines.line(int(e["stack"]))) for e in events)
     return tuple(
         UnsupportedCall(
             function=names[number] if number < len(names) else f"function {number}",

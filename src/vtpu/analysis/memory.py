@@ -62,7 +62,7 @@ def hbm_timeline(recording: Recording, device: int) -> HbmTimeline:
     delta = np.where(is_execution, 0, sign * own["bytes"])
     in_use = np.cumsum(delta)
     reserved = np.zeros(len(rows), np.int64)
-    _reserve(own, is_execution, in_use, reserved)
+    _reserve(own, is_execution, reserved)
     return HbmTimeline(
         device=device, limit=recording.run.hbm_bytes, events=rows, in_use=in_use, reserved=reserved
     )
@@ -79,9 +79,7 @@ def _programs_on(recording: Recording, device: int, events: np.ndarray) -> np.nd
     return (events["device"] == device) | everywhere
 
 
-def _reserve(
-    own: np.ndarray, is_execution: np.ndarray, in_use: np.ndarray, reserved: np.ndarray
-) -> None:
+def _reserve(own: np.ndarray, is_execution: np.ndarray, reserved: np.ndarray) -> None:
     """Puts each execution's temporaries on the row where its last output was placed."""
     starts = np.flatnonzero(is_execution)
     is_output = (

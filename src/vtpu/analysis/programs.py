@@ -53,9 +53,7 @@ class ProgramSummary:
 
 def need_bytes(program: ProgramRecord) -> int:
     """What a program needs of HBM by itself, generated code apart."""
-    return (
-        program.argument_bytes + program.output_bytes - program.alias_bytes + program.temp_bytes
-    )
+    return program.argument_bytes + program.output_bytes - program.alias_bytes + program.temp_bytes
 
 
 def summarize_programs(recording: Recording, lines: LineFinder) -> tuple[ProgramSummary, ...]:

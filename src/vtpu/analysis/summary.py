@@ -99,7 +99,9 @@ def _facts(recording: Recording) -> RunFacts:
 def _problems(recording: Recording) -> tuple[str, ...]:
     problems = list(recording.problems)
     if recording.end is None and not problems:
-        problems.append("the program ended without finishing its recording: it was killed or crashed")
+        problems.append(
+            "the program ended without finishing its recording: it was killed or crashed"
+        )
     if recording.end:
         problems += recording.end.problems
         if recording.end.dropped_events:

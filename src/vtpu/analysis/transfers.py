@@ -32,7 +32,8 @@ class Direction(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferSummary:
     """The transfers of one direction from one line. Bytes as the host holds them, of copies between
-    memories as the device does."""
+    memories as the device does.
+    """
 
     direction: Direction
     line: SourceLine
@@ -94,9 +95,7 @@ class FabricatedValues:
     bytes: int
 
 
-def find_fabricated_values(
-    recording: Recording, lines: LineFinder
-) -> tuple[FabricatedValues, ...]:
+def find_fabricated_values(recording: Recording, lines: LineFinder) -> tuple[FabricatedValues, ...]:
     """Where the program looked at simulated values, most often first."""
     found: dict[tuple[SourceLine, str], list[int]] = defaultdict(lambda: [0, 0])
     kinds = ((EventKind.DEVICE_TO_HOST, "read"), (EventKind.CALLBACK, "callback"))

@@ -6,6 +6,7 @@ chosen by its environment. Its output, its errors and its exit code are its own.
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import subprocess
@@ -47,9 +48,7 @@ def run_command(
     sys.exit(run_and_report(arguments, on=on, host=host, out=out, json=json))
 
 
-def run_and_report(
-    arguments: list[str], *, on: str, host: int, out: Path, json: str | None
-) -> int:
+def run_and_report(arguments: list[str], *, on: str, host: int, out: Path, json: str | None) -> int:
     """Runs `python ARGUMENTS` on host `host` of slice `on`, then reports. Returns the exit code.
 
     Raises:
@@ -87,16 +86,18 @@ def _claim(out: Path) -> tuple[Path, BinaryIO, str | None]:
     """The recording's file, made for the child; a temporary one when `out` cannot be written."""
     try:
         path, claim = claim_file(out.absolute())
-        return path, claim, None
     except OSError as error:
         problem = f"the recording cannot be written to {out}: {error.strerror}"
         handle, name = tempfile.mkstemp(prefix="vtpu-", suffix=".vtpu")
         return Path(name), os.fdopen(handle, "r+b"), problem
+    return path, claim, None
 
 
 def _environment(on: str, host: int, path: Path) -> dict[str, str]:
+    startup = str(Path(__file__).parent / "startup")  # its `sitecustomize` removes this again
     return {
         **os.environ,
+        "PYTHONPATH": os.pathsep.join([startup, *filter(None, [os.environ.get("PYTHONPATH")])]),
         "JAX_PLATFORMS": "vtpu",
         names.SLICE: on,
         names.HOST: str(host),
@@ -113,10 +114,9 @@ def _start(arguments: list[str], environment: dict[str, str]) -> subprocess.Pope
 
 def _prepare_report(json: str | None) -> None:
     """Loads what the report needs while the script runs."""
-    import vtpu.report.terminal  # noqa: F401
-
+    importlib.import_module("vtpu.report.terminal")
     if json:
-        import vtpu.report.json_output  # noqa: F401
+        importlib.import_module("vtpu.report.json_output")
 
 
 def _wait(child: subprocess.Popen[bytes], meanwhile: Callable[[], None]) -> int:

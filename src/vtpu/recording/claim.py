@@ -6,7 +6,6 @@ The claim is an advisory lock on the file itself, which ends with the process; n
 from __future__ import annotations
 
 import fcntl
-import os
 from pathlib import Path
 from typing import BinaryIO
 
@@ -26,9 +25,9 @@ def claim_file(out: Path) -> tuple[Path, BinaryIO]:
         if path.exists():
             if _is_claimed(path):
                 continue
-            os.replace(path, backup_of(path))
+            path.replace(backup_of(path))
         try:
-            file = open(path, "x+b")  # noqa: SIM115
+            file = path.open("x+b")
         except FileExistsError:  # another run was faster
             continue
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -46,11 +45,11 @@ def release_unused(path: Path) -> None:
     if path.exists() and path.stat().st_size == 0:
         path.unlink()
         if backup_of(path).exists():
-            os.replace(backup_of(path), path)
+            backup_of(path).replace(path)
 
 
 def _is_claimed(path: Path) -> bool:
-    with open(path, "rb") as file:
+    with path.open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:

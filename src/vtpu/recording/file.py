@@ -81,7 +81,9 @@ class RecordingWriter:
     def events(self, events: np.ndarray) -> None:
         """Further events."""
         if len(events):
-            columns = [np.ascontiguousarray(events[name]).tobytes() for name in EVENT_DTYPE.names or ()]
+            columns = [
+                np.ascontiguousarray(events[name]).tobytes() for name in EVENT_DTYPE.names or ()
+            ]
             self._chunk(b"EVTS", b"".join(columns))
 
     def end(self, end: EndRecord) -> None:
@@ -105,7 +107,7 @@ def encode_chunk(tag: bytes, payload: bytes) -> bytes:
 
 def append_exit_code(path: Path, code: int) -> None:
     """Adds the exit code to a finished file."""
-    with open(path, "ab") as file:
+    with path.open("ab") as file:
         file.write(encode_chunk(b"EXIT", _json(code)))
 
 

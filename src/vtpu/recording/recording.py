@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -139,7 +138,7 @@ class EndRecord:
     problems: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Recording:
     """Everything a file holds. `end` is None and `problems` says why when the file was cut."""
 
@@ -160,7 +159,7 @@ class Recording:
         """The shape with a number that an event carries."""
         return self.shapes[number] if number < len(self.shapes) else None
 
-    def __eq__(self, other: Any) -> bool:
+    def __eq__(self, other: object) -> bool:
         """Equal in every field; events by their contents."""
         if not isinstance(other, Recording):
             return NotImplemented
@@ -171,3 +170,7 @@ class Recording:
             and self.problems == other.problems
             and np.array_equal(self.events, other.events)
         )
+
+    def __hash__(self) -> int:
+        """By identity: recordings are compared, not used as keys."""
+        return id(self)

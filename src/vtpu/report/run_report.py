@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vtpu.analysis.failures import MemoryFailure
+from vtpu.analysis.memory import HbmSummary
 from vtpu.analysis.programs import ProgramSummary
 from vtpu.analysis.summary import RunFacts, RunSummary
 from vtpu.analysis.transfers import TransferSummary
@@ -90,7 +91,9 @@ def _never_used(run: RunFacts) -> Note:
 
 def _failure(failure: MemoryFailure) -> Section:
     wanted = format_bytes(failure.wanted_bytes)
-    what = f"{wanted} for the temporaries of {failure.program}" if failure.is_reservation else wanted
+    what = (
+        f"{wanted} for the temporaries of {failure.program}" if failure.is_reservation else wanted
+    )
     why = (
         "enough was free, but not in one piece (fragmentation)"
         if failure.is_fragmentation
@@ -184,22 +187,24 @@ def _hbm(summary: RunSummary) -> Section:
     return Section("HBM", (Table(columns, rows, len(summary.hbm) - len(rows)),))
 
 
-def _distinct(summary: RunSummary) -> list:  # type: ignore[type-arg]
-    """Devices whose memory differs from those before; the first of each kind."""
-    seen = set()
-    out = []
+def _distinct(summary: RunSummary) -> list[HbmSummary]:
+    """The first of the devices whose memory was used alike."""
+    first: dict[object, HbmSummary] = {}
     for h in summary.hbm:
-        key = (h.in_use_bytes, h.peak_bytes, h.peak_line, h.peak_program)
-        if key not in seen:
-            seen.add(key)
-            out.append(h)
-    return out
+        first.setdefault((h.in_use_bytes, h.peak_bytes, h.peak_line, h.peak_program), h)
+    return list(first.values())
 
 
 def _transfers(transfers: tuple[TransferSummary, ...]) -> Section:
     shown = transfers[:_MOST_ROWS]
     rows = tuple(
-        (str(t.direction), Count(t.count), Bytes(t.bytes), Bytes(t.largest_bytes), with_text(t.line))
+        (
+            str(t.direction),
+            Count(t.count),
+            Bytes(t.bytes),
+            Bytes(t.largest_bytes),
+            with_text(t.line),
+        )
         for t in shown
     )
     columns = (
@@ -213,10 +218,11 @@ def _transfers(transfers: tuple[TransferSummary, ...]) -> Section:
 
 
 def _compiled_again(programs: list[ProgramSummary]) -> Section:
-    rows: list[tuple[Cell, ...]] = []
-    for p in programs:
-        for c in p.compilations[1:]:
-            rows.append((p.name, with_text(c.line, width=40), c.reason or _own_reason(p)))
+    rows = [
+        (p.name, with_text(c.line, width=40), c.reason or _own_reason(p))
+        for p in programs
+        for c in p.compilations[1:]
+    ]
     shown = tuple(rows[:_MOST_ROWS])
     columns = (Column("program"), Column("line"), Column("reason", Basis.JAX, wraps=True))
     table = Table(columns, shown, len(rows) - len(shown))

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from vtpu.chips import Figure, Generation, Slice, UnknownSlice, all_generations, parse_generation
-from vtpu.chips import parse_slice, slices_of
+from vtpu.chips import (
+    Figure,
+    Generation,
+    Slice,
+    UnknownSlice,
+    all_generations,
+    parse_generation,
+    parse_slice,
+    slices_of,
+)
 from vtpu.report.document import (
     Bytes,
     Cell,
@@ -99,7 +107,9 @@ def _how_to_name() -> Section:
     return Section(
         "Names",
         (
-            Note("Every dialect is understood: v5e-16, v5litepod-16, v5e:4x4, v5p-128 (counts cores),"),
+            Note(
+                "Every dialect is understood: v5e-16, v5litepod-16, v5e:4x4, v5p-128 (counts cores),"
+            ),
             Note("GKE's `tpu-v5-lite-podslice:4x4`, machine types `ct5lp-hightpu-4t:4x4`; several"),
             Note("slices: 2*v5e-16. `vtpu slices NAME` shows one."),
         ),
@@ -143,7 +153,10 @@ def _chip(generation: Generation) -> Section:
         ("clock", _values(chip.clock_hz, lambda v: f"{v / 1e6:,.0f} MHz")),
     ]
     pairs += [
-        (f"peak {peak.element_type}", _values(peak.flops_per_s, lambda v: f"{v / 1e12:,.0f} TFLOP/s"))
+        (
+            f"peak {peak.element_type}",
+            _values(peak.flops_per_s, lambda v: f"{v / 1e12:,.0f} TFLOP/s"),
+        )
         for peak in chip.peaks
     ]
     return Section("Chip", (Facts(tuple(pairs)),))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import IO
 
 from vtpu.analysis.summary import summarize
 from vtpu.recording.file import append_exit_code, load_recording
@@ -32,12 +33,17 @@ def report_run(path: Path, *, exit_code: int, json: str | None, problem: str | N
     report_recording(recording, str(path), json)
 
 
-def report_recording(recording: Recording, path: str | None, json: str | None) -> None:
-    """Prints the report of a recording, or writes it as JSON (`-`: in place of the report)."""
+def report_recording(
+    recording: Recording, path: str | None, json: str | None, file: IO[str] | None = None
+) -> None:
+    """Prints the report of a recording, or writes it as JSON (`-`: in place of the report).
+
+    `file`: where people read it; by default standard output.
+    """
     summary = summarize(recording)
     if json:
         from vtpu.report.json_output import run_as_json, write_json
 
         write_json(run_as_json(summary), json)
     if json != "-":
-        print_document(run_document(summary, path), sys.stdout)
+        print_document(run_document(summary, path), file or sys.stdout)

@@ -121,7 +121,7 @@ def basis_text(columns: tuple[Column, ...]) -> str:
     return "; ".join(f"{basis}: {', '.join(names)}" for basis, names in by_basis.items())
 
 
-def cell_text(cell: Cell) -> str:
+def cell_text(cell: Cell) -> str:  # noqa: PLR0911 - one return per kind of cell
     """A cell as text."""
     match cell:
         case None:
