@@ -40,6 +40,14 @@ class BuildCore(build_ext):
             ) from error
 
 
+ARENA = Extension(
+    "vtpu.hbm._arena",
+    sources=[str(SOURCE / "hbm/native/module.pyx"), str(SOURCE / "hbm/native/arena.c")],
+    include_dirs=[str(SOURCE / "hbm/native")],
+    depends=[str(SOURCE / "hbm/native/arena.h")],
+    extra_compile_args=["-std=gnu11", "-O2", "-fvisibility=hidden"],
+)
+
 CORE = Extension(
     "vtpu.device._core",
     sources=[
@@ -52,4 +60,4 @@ CORE = Extension(
     extra_compile_args=["-std=gnu11", "-O2", "-fvisibility=hidden", "-Wall", "-Wextra"],
 )
 
-setup(ext_modules=[CORE], cmdclass={"build_ext": BuildCore})
+setup(ext_modules=[ARENA, CORE], cmdclass={"build_ext": BuildCore})

@@ -26,6 +26,7 @@ from vtpu.program.locations import parse_location, quote, read_string
 #: The file name under which a canonical program's operations stand; the line is their number.
 CANONICAL_FILE = "vtpu"
 
+_BYTECODE = b"ML\xefR"
 _KERNEL_CALL = '#vhlo.string_v1<"tpu_custom_call">'
 
 
@@ -46,14 +47,25 @@ def canonicalize(code: bytes) -> CanonicalProgram:
     context = ir.Context()
     stablehlo.register_dialect(context)
     sdy.register_dialect(context)
-    try:
-        stablehlo.deserialize_portable_artifact(context, code)  # this loads the VHLO dialect
-        with context:
+    with context:
+        context.attach_diagnostic_handler(lambda _: True)  # the user's stderr is not for us
+        _load_vhlo(context)
+        try:
+            if not code.startswith(_BYTECODE):
+                raise ValueError("not a portable StableHLO program")
             module = ir.Module.parse(code)
-            locations = _number_operations(module)
-            return CanonicalProgram(_write(module, like=code), locations)
-    except ir.MLIRError as error:
-        raise ValueError(f"not a portable StableHLO program: {error}") from error
+        except ir.MLIRError as error:
+            raise ValueError(f"not a portable StableHLO program: {error}") from error
+        locations = _number_operations(module)
+        return CanonicalProgram(_write(module, like=code), locations)
+
+
+def _load_vhlo(context: ir.Context) -> None:
+    """Loads the dialect of portable programs, which only reading one does."""
+    empty = ir.Module.create(ir.Location.unknown())
+    version = stablehlo.get_minimum_version()
+    portable = stablehlo.serialize_portable_artifact(empty, version)
+    stablehlo.deserialize_portable_artifact(context, portable)
 
 
 def _number_operations(module: ir.Module) -> tuple[str, ...]:
@@ -61,10 +73,11 @@ def _number_operations(module: ir.Module) -> tuple[str, ...]:
 
     def visit(operation: Any) -> Any:
         text = str(operation.location)
-        place = ir.Location.file(CANONICAL_FILE, len(locations), 0)
-        location = ir.Location.name(CANONICAL_FILE, place)  # a frame: a function's name, a place
-        for name in reversed(parse_location(text).names):
-            location = ir.Location.name(name, location)
+        location = ir.Location.file(CANONICAL_FILE, len(locations), 0)
+        if names := parse_location(text).names:  # around a frame: a function's name and a place
+            location = ir.Location.name(CANONICAL_FILE, location)
+            for name in reversed(names):
+                location = ir.Location.name(name, location)
         operation.location = location
         locations.append(text)
         _strip_kernel(operation)
@@ -77,7 +90,7 @@ def _number_operations(module: ir.Module) -> tuple[str, ...]:
 def _write(module: ir.Module, like: bytes) -> bytes:
     """The module as bytecode of the version and producer that `like` begins with."""
     out = io.BytesIO()
-    module.operation.write_bytecode(out, like[4] >> 1)  # "ML\xefR", then the version as a varint
+    module.operation.write_bytecode(out, like[4] >> 1)  # behind the magic: the version, a varint
     written = out.getvalue()
     return like[:5] + like[5 : like.index(b"\0", 5)] + written[written.index(b"\0", 5) :]
 
@@ -104,10 +117,14 @@ def _strip_kernel(operation: Any) -> None:
 
 def _strip_body(body: str) -> str:
     """A kernel's bytecode (base64) without its places; as it is when it cannot be read."""
+    from jaxlib.mosaic.python import tpu  # only programs with kernels need it
+
     context = ir.Context()
-    context.allow_unregistered_dialects = True
+    context.allow_unregistered_dialects = True  # the serialized form has a dialect of its own
+    tpu.register_dialect(context)
     try:
         with context:
+            context.attach_diagnostic_handler(lambda _: True)
             kernel = ir.Module.parse(base64.b64decode(body))
             PassManager.parse("builtin.module(strip-debuginfo)").run(kernel.operation)
             out = io.BytesIO()

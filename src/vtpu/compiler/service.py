@@ -26,6 +26,7 @@ from vtpu.compiler.results import (
 
 _FLAG_VARIABLES = ("LIBTPU_INIT_ARGS", "XLA_FLAGS")
 _REFUSED = b"refused\n"
+_CANONICAL_FORM = 2  # grows when `canonical` changes: tables of the old form are not for the new
 
 
 class CompilerRefused(Exception):
@@ -180,7 +181,9 @@ class CompilerService:
 
     def _source(self, program: Program) -> tuple[Source, bytes | None]:
         """The source of a program text; its canonical code only when that had to be made."""
-        text_key = hashlib.sha256(program.format.encode() + b"\n" + program.code).hexdigest()
+        text_key = hashlib.sha256(
+            f"{_CANONICAL_FORM} {program.format}\n".encode() + program.code
+        ).hexdigest()
         stored = self.cache.read("texts", text_key)
         if stored is not None:
             return _decode_source(stored), None

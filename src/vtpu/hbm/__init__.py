@@ -1,1 +1,5 @@
 """Device memory with addresses."""
+
+from vtpu.hbm._arena import Arena, Block
+
+__all__ = ["Arena", "Block"]

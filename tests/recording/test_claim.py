@@ -1,0 +1,45 @@
+"""Claiming a recording's file."""
+
+from vtpu.recording.claim import backup_of, claim_file, release_unused
+
+
+def test_a_free_name_is_taken(tmp_path):
+    path, file = claim_file(tmp_path / "run.vtpu")
+    with file:
+        assert path == tmp_path / "run.vtpu"
+        assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_older_file_is_kept_beside_it(tmp_path):
+    (tmp_path / "run.vtpu").write_text("older")
+    path, file = claim_file(tmp_path / "run.vtpu")
+    with file:
+        assert backup_of(path).read_text() == "older"
+        assert path.read_bytes() == b""
+
+
+def test_two_runs_at_once_get_files_of_their_own(tmp_path):
+    first, file1 = claim_file(tmp_path / "run.vtpu")
+    second, file2 = claim_file(tmp_path / "run.vtpu")
+    third, file3 = claim_file(tmp_path / "run.vtpu")
+    with file1, file2, file3:
+        assert [first.name, second.name, third.name] == ["run.vtpu", "run-2.vtpu", "run-3.vtpu"]
+
+
+def test_a_claim_ends_with_its_file(tmp_path):
+    _, file = claim_file(tmp_path / "run.vtpu")
+    file.write(b"data")
+    file.close()
+    path, again = claim_file(tmp_path / "run.vtpu")
+    with again:
+        assert path.name == "run.vtpu"
+        assert backup_of(path).read_bytes() == b"data"
+
+
+def test_a_claim_that_was_not_used_leaves_everything_as_it_was(tmp_path):
+    (tmp_path / "run.vtpu").write_text("older")
+    path, file = claim_file(tmp_path / "run.vtpu")
+    file.close()
+    release_unused(path)
+    assert path.read_text() == "older"
+    assert list(tmp_path.iterdir()) == [path]
