@@ -45,12 +45,17 @@ def test_parameters_in_one_tuple_are_flattened_and_so_are_aliases_to_them():
     assert interface.aliases == {0: 1}
 
 
-def test_aliases_and_donors_are_read():
+def test_aliases_are_read():
     aliases = field(1, field(1, b"\2") + field(2, 1)) + field(1, field(2, 0))
-    donors = field(1, field(1, 3))
-    interface = read_interface(module([], field(8, aliases) + field(18, donors)))
-    assert interface.aliases == {2: 1, 0: 0}
-    assert interface.donors == {3}
+    assert read_interface(module([], field(8, aliases))).aliases == {2: 1, 0: 0}
+
+
+def test_results_are_flattened_and_one_result_needs_no_tuple():
+    one = field(1, field(4, field(2, shape((8, 128)))))
+    assert read_interface(one).results == (array((8, 128)),)
+    two = field(1, field(4, field(2, tuple_shape(shape((8, 128)), shape((16, 256))))))
+    assert read_interface(two).results == (array((8, 128)), array((16, 256)))
+    assert read_interface(field(1, field(4, field(2, tuple_shape())))).results == ()
 
 
 def instruction(opcode, rendezvous, sharding=b"", dims=(2, 4)):

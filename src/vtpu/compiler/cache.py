@@ -46,10 +46,10 @@ class ResultCache:
             try:
                 with os.fdopen(handle, "wb") as file:
                     file.write(data)
-                os.replace(temporary, path)
+                Path(temporary).replace(path)
             except BaseException:
                 with contextlib.suppress(OSError):
-                    os.unlink(temporary)
+                    Path(temporary).unlink()
                 raise
             self._evict(len(data))
         except OSError as error:
@@ -59,7 +59,7 @@ class ResultCache:
         """Adds a line to a small file of facts; lines of several processes do not mix."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with open(self.folder / name, "ab", buffering=0) as file:
+            with (self.folder / name).open("ab", buffering=0) as file:
                 file.write(line.encode() + b"\n")
         except OSError as error:
             self.problem = f"the compile cache {self.folder} cannot be written: {error.strerror}"

@@ -7,9 +7,11 @@ end a compile.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -32,7 +34,6 @@ _WORKER_ENVIRONMENT = {
     "TPU_ACCELERATOR_TYPE": "v5litepod-1",  # these three only silence warnings at start
     "TPU_WORKER_HOSTNAMES": "localhost",
     "TPU_WORKER_ID": "0",
-    "TPU_LOG_DIR": "disabled",
 }
 
 
@@ -57,23 +58,30 @@ def find_libtpu() -> Path:
 
 @dataclass(slots=True)
 class _Worker:
-    """A process with its streams and its log."""
+    """A process with its streams, what it prints, and the folder of libtpu's own log files."""
 
     process: subprocess.Popen[bytes]
     log: BinaryIO
+    folder: Path
 
     @classmethod
     def start(cls, environment: Mapping[str, str]) -> _Worker:
-        log = tempfile.TemporaryFile(prefix="vtpu-libtpu-")
-        process = subprocess.Popen(
-            [sys.executable, "-m", "vtpu.compiler.worker", str(find_libtpu())],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            env=_environment(environment),
-            start_new_session=True,  # a Ctrl-C in the terminal is not for it
-        )
-        return cls(process, log)
+        folder = Path(tempfile.mkdtemp(prefix="vtpu-libtpu-"))
+        log = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115, closed with the worker
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "vtpu.compiler.worker", str(find_libtpu()), str(folder)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=_environment(environment) | {"TPU_LOG_DIR": str(folder)},
+                start_new_session=True,  # a Ctrl-C in the terminal is not for it
+            )
+        except BaseException:
+            log.close()
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        return cls(process, log, folder)
 
     def forget_log(self) -> None:
         self.log.seek(0)
@@ -89,7 +97,9 @@ class _Worker:
         self.process.wait()
         for stream in (self.process.stdin, self.process.stdout, self.log):
             if stream:
-                stream.close()
+                with contextlib.suppress(OSError):  # what it did not read any more
+                    stream.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def _environment(base: Mapping[str, str]) -> dict[str, str]:
@@ -183,7 +193,8 @@ class WorkerPool:
         poll: Callable[[], None],
     ) -> Message:
         stdin, stdout = worker.process.stdin, worker.process.stdout
-        assert stdin and stdout
+        assert stdin
+        assert stdout
         try:
             stdin.write(encode_frame(request, blobs))
             stdin.flush()
@@ -195,9 +206,7 @@ class WorkerPool:
             raise self._died(worker, what)
         return answer
 
-    def _await(
-        self, worker: _Worker, stdout: Any, what: str, poll: Callable[[], None]
-    ) -> None:
+    def _await(self, worker: _Worker, stdout: Any, what: str, poll: Callable[[], None]) -> None:
         deadline = time.monotonic() + self.timeout_s
         while not select.select([stdout], [], [], _POLL_S)[0]:
             poll()

@@ -43,7 +43,10 @@ class TopologyFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputFacts:
-    """A result of a program: element type (as PJRT numbers it), dimensions, layout, memory kind."""
+    """A result of a program: element type (as PJRT numbers it), dimensions, layout, memory kind.
+
+    The layout is empty where libtpu does not tell it; the module does.
+    """
 
     element_type: int
     dims: tuple[int, ...]
@@ -100,9 +103,7 @@ def unpack(data: bytes) -> Compiled:
         at += blob_size
     if at != len(data):
         raise ValueError("a compiled program that is cut or has bytes too many")
-    outputs = tuple(
-        OutputFacts(**{**o, "dims": tuple(o["dims"])}) for o in header.pop("outputs")
-    )
+    outputs = tuple(OutputFacts(**{**o, "dims": tuple(o["dims"])}) for o in header.pop("outputs"))
     stats = tuple(header.pop("memory_stats"))
     return Compiled(
         outputs=outputs, memory_stats=stats, fingerprint=blobs[0], packed_hlo=blobs[1], **header

@@ -1,13 +1,14 @@
 """A child process that holds libtpu and answers over its standard streams.
 
-Run as `python -m vtpu.compiler.worker PATH_TO_LIBTPU`. It ends when its input ends. Whatever libtpu
-prints goes to the log that the parent gave it as standard error; the parent reads the end of that
-when the process dies.
+Run as `python -m vtpu.compiler.worker PATH_TO_LIBTPU FOLDER`. It ends when its input ends. Whatever
+libtpu prints goes to the log that the parent gave it as standard error; the parent reads the end of
+that when the process dies. libtpu's own log files are in FOLDER, which goes with the worker.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -32,7 +33,7 @@ def main() -> None:
         libtpu = libtpu or Libtpu(sys.argv[1])
         answers.write(encode_frame(*_answer(libtpu, message)))
         answers.flush()
-    os._exit(0)  # libtpu's own end is not worth waiting for
+    _leave()
 
 
 def _take_streams() -> tuple[BinaryIO, BinaryIO]:
@@ -43,10 +44,15 @@ def _take_streams() -> tuple[BinaryIO, BinaryIO]:
 
 
 def _end_with_parent(parent: int) -> None:
-    """Ends this process when its parent is gone, even in the middle of a compile."""
+    """Ends this process when its parent is gone, even in the middle of a compile, and tidies up."""
     while os.getppid() == parent:
         time.sleep(_WATCH_INTERVAL_S)
-    os._exit(0)
+    _leave()
+
+
+def _leave() -> None:
+    shutil.rmtree(sys.argv[2], ignore_errors=True)
+    os._exit(0)  # libtpu's own end is not worth waiting for
 
 
 def _answer(libtpu: Libtpu, message: Message) -> Message:

@@ -5,19 +5,24 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import overload
 
 from vtpu.compiler.canonical import CANONICAL_FILE
-from vtpu.compiler.results import Compiled, pack, unpack
+from vtpu.compiler.results import Compiled, OutputFacts, pack, unpack
 from vtpu.compiler.service import Answer
 from vtpu.device import _core
 from vtpu.device.shapes import ShapeSpec, shape_spec, token_spec
 from vtpu.program.element_types import ElementType
 from vtpu.program.locations import Frame, parse_location
 from vtpu.reading.compile_options import CompileOptions, read_compile_options
-from vtpu.reading.hlo_module import ArrayShape, ModuleInterface, read_interface, replace_stack_frames
+from vtpu.reading.hlo_module import (
+    ArrayShape,
+    ModuleInterface,
+    read_interface,
+    replace_stack_frames,
+)
 from vtpu.recording.recording import ProgramRecord
 
 _MEMORY_KINDS = {"device": 0, "pinned_host": 1, "unpinned_host": 2}
@@ -79,10 +84,22 @@ class LoadableProgram:
         """Parameters, donation and host transfers."""
         return read_interface(self.compiled.hlo)
 
+    @cached_property
+    def outputs(self) -> tuple[OutputFacts, ...]:
+        """The results, each with its layout."""
+        results = self.interface.results
+        return tuple(
+            facts if facts.layout or not result else replace(facts, layout=str(result.layout))
+            for facts, result in zip(self.compiled.outputs, results, strict=True)
+        )
+
     @property
     def donated(self) -> tuple[bool, ...]:
-        """Per parameter: whether executing takes its memory."""
-        taken = self.interface.donors | set(self.interface.aliases.values())
+        """Per parameter: whether executing takes its memory, which is when an output gets it.
+
+        A donor that the compiler found no output for stays alive.
+        """
+        taken = set(self.interface.aliases.values())
         return tuple(i in taken for i in range(len(self.interface.parameters)))
 
     def make_executable(self, number: int) -> int:
@@ -94,7 +111,7 @@ class LoadableProgram:
                 _MEMORY_KINDS[o.memory_kind],
                 interface.aliases.get(i, -1),
             )
-            for i, o in enumerate(compiled.outputs)
+            for i, o in enumerate(self.outputs)
         ]
         return _core.new_executable(
             program=number,
@@ -187,14 +204,14 @@ def describe(
         flops=compiled.costs.get("flops"),
         bytes_accessed=compiled.costs.get("bytes accessed"),
         num_parameters=len(interface.parameters),
-        num_outputs=len(compiled.outputs),
+        num_outputs=len(program.outputs),
         donated_parameters=tuple(i for i, d in enumerate(program.donated) if d),
         parameter_shapes=tuple(
             shape_text(p.element_type, p.dims, str(p.layout)) if p else "?"
             for p in interface.parameters
         ),
         output_shapes=tuple(
-            shape_text(ElementType(o.element_type), o.dims, o.layout) for o in compiled.outputs
+            shape_text(ElementType(o.element_type), o.dims, o.layout) for o in program.outputs
         ),
         has_host_callbacks=bool(interface.host_transfers),
         compile_s=compiled.compile_s,

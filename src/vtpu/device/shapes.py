@@ -8,9 +8,7 @@ from vtpu.program.element_types import ElementType
 from vtpu.program.layouts import Layout, LayoutError, logical_bytes, padded_bytes, parse_layout
 
 #: element type, dims, layout as text, minor to major, tiles, logical bytes, bytes on the device
-ShapeSpec = tuple[
-    int, tuple[int, ...], str, tuple[int, ...], tuple[tuple[int, ...], ...], int, int
-]
+ShapeSpec = tuple[int, tuple[int, ...], str, tuple[int, ...], tuple[tuple[int, ...], ...], int, int]
 
 
 @cache

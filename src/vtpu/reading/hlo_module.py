@@ -17,7 +17,7 @@ from vtpu.reading import wire
 # HloModuleProtoWithConfig
 _WITH_CONFIG_MODULE = 1
 # HloModuleProto
-_COMPUTATIONS, _PROGRAM_SHAPE, _ALIASES, _STACK_FRAMES, _DONORS = 3, 4, 8, 17, 18
+_COMPUTATIONS, _PROGRAM_SHAPE, _ALIASES, _STACK_FRAMES = 3, 4, 8, 17
 # HloComputationProto, HloInstructionProto
 _INSTRUCTIONS = 2
 _OPCODE, _SHAPE, _SHARDING, _IS_HOST_TRANSFER, _FRONTEND_ATTRIBUTES = 2, 3, 40, 47, 68
@@ -61,13 +61,13 @@ class HostTransfer:
 class ModuleInterface:
     """How a compiled module is called.
 
-    `parameters`: flattened; None for one of a type unknown to PJRT. `aliases`: output to parameter,
-    flattened. `donors`: parameters that may be donated without being an output.
+    `parameters` and `results`: flattened; None for one of a type unknown to PJRT. `aliases`: output
+    to parameter, flattened.
     """
 
     parameters: tuple[ArrayShape | None, ...]
+    results: tuple[ArrayShape | None, ...]
     aliases: dict[int, int]
-    donors: frozenset[int]
     host_transfers: tuple[HostTransfer, ...]
 
 
@@ -82,14 +82,12 @@ def read_interface(hlo_with_config: bytes) -> ModuleInterface:
     for number, value in wire.read_fields(module):
         fields.setdefault(number, []).append(value)
     program_shape = _last_bytes(fields, _PROGRAM_SHAPE)
-    shapes = [s for s in wire.find_all(program_shape, 1) if isinstance(s, memoryview)]
-    is_tuple = len(shapes) == 1 and wire.find_int(shapes[0], 2) == _TUPLE
-    if is_tuple:
-        shapes = [s for s in wire.find_all(shapes[0], 4) if isinstance(s, memoryview)]
+    parameters = [_as_bytes(s) for s in wire.find_all(program_shape, 1)]
+    is_tuple = len(parameters) == 1 and _is_tuple(parameters[0])
     return ModuleInterface(
-        parameters=tuple(_read_shape(s) for s in shapes),
+        parameters=_read_shapes(_elements(parameters[0]) if is_tuple else parameters),
+        results=_read_shapes(_elements(wire.find_bytes(program_shape, 2))),
         aliases=_read_aliases(_last_bytes(fields, _ALIASES), is_tuple),
-        donors=_read_donors(_last_bytes(fields, _DONORS), is_tuple),
         host_transfers=tuple(_read_host_transfers(module, fields)),
     )
 
@@ -97,6 +95,19 @@ def read_interface(hlo_with_config: bytes) -> ModuleInterface:
 def _last_bytes(fields: dict[int, list[wire.Value]], number: int) -> memoryview:
     value = fields.get(number, [memoryview(b"")])[-1]
     return value if isinstance(value, memoryview) else memoryview(b"")
+
+
+def _is_tuple(shape: memoryview) -> bool:
+    return wire.find_int(shape, 2) == _TUPLE
+
+
+def _elements(shape: memoryview) -> list[memoryview]:
+    """The elements of a tuple; an array is the only element of itself."""
+    return [_as_bytes(s) for s in wire.find_all(shape, 4)] if _is_tuple(shape) else [shape]
+
+
+def _read_shapes(shapes: list[memoryview]) -> tuple[ArrayShape | None, ...]:
+    return tuple(_read_shape(shape) for shape in shapes)
 
 
 def _read_shape(shape: memoryview) -> ArrayShape | None:
@@ -130,19 +141,9 @@ def _read_aliases(table: memoryview, is_tuple: bool) -> dict[int, int]:
     for entry in wire.find_all(table, 1):
         if isinstance(entry, memoryview):
             output = wire.find_ints(entry, 1)
-            parameter = _flat_parameter(
-                wire.find_int(entry, 2), wire.find_ints(entry, 3), is_tuple
-            )
+            parameter = _flat_parameter(wire.find_int(entry, 2), wire.find_ints(entry, 3), is_tuple)
             aliases[output[0] if output else 0] = parameter
     return aliases
-
-
-def _read_donors(table: memoryview, is_tuple: bool) -> frozenset[int]:
-    return frozenset(
-        _flat_parameter(wire.find_int(entry, 1), wire.find_ints(entry, 2), is_tuple)
-        for entry in wire.find_all(table, 1)
-        if isinstance(entry, memoryview)
-    )
 
 
 # ---- host transfers ----------------------------------------------------------------------------
