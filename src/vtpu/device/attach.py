@@ -88,7 +88,7 @@ def attach_when_used(settings: Settings, at_end: Callable[[Session], None] | Non
 
 def _start(settings: Settings, at_end: Callable[[Session], None] | None) -> Session:
     """The session of this process, made the first time."""
-    global _session
+    global _session  # noqa: PLW0603, JAX has one slice for the life of a process
     wanted = parse_slice(settings.slice)
     if _session is not None:
         if (_session.slice, _session.host) == (wanted, settings.host):
@@ -144,13 +144,15 @@ def _register(session: Callable[[], Session], whatever_was_asked: bool) -> None:
     """Makes the slice JAX's backend `tpu`. `session` is called when that is first needed."""
     import jax
     from jax._src import xla_bridge
-    from jax._src.lib import _jax, xla_client
+    from jax._src.lib import _jax, _profiler, xla_client
 
     def table() -> object:
         _core.set_handlers(session().handlers)
         table = _core.api_capsule()
         if not _jax.pjrt_plugin_loaded(_PLATFORM):
             xla_client.load_pjrt_plugin_with_c_api(_PLATFORM, table)
+            _core.set_profiler_table_size(_profiler_table_bytes())
+            _profiler.register_plugin_profiler(table)
         return table
 
     def make_client() -> object:
@@ -166,6 +168,16 @@ def _register(session: Callable[[], Session], whatever_was_asked: bool) -> None:
     asked = (jax.config.jax_platforms or "vtpu").split(",")
     if whatever_was_asked or "vtpu" in asked:
         jax.config.update("jax_platforms", f"{_PLATFORM},cpu")
+
+
+def _profiler_table_bytes() -> int:
+    """The size of a profiler's function table to the installed jaxlib, which accepts no other.
+
+    Three functions were added behind jaxlib 0.10.
+    """
+    from jax._src.lib import version
+
+    return 80 if version < (0, 11) else 104
 
 
 def _describe_run(settings: Settings, wanted: Slice, facts: TopologyFacts) -> RunRecord:
@@ -222,6 +234,6 @@ def _version(package: str) -> str:
 
 def _folder() -> str:
     try:
-        return os.getcwd()
+        return str(Path.cwd())
     except OSError:  # the folder was removed
         return ""

@@ -13,7 +13,7 @@ _COMPILER_FILE = "jax/_src/compiler.py"
 
 def compiling_stack() -> int:
     """The number of the stack that asked for the compile under way; 0 when it cannot be told."""
-    own = _outside_vtpu(sys._getframe())
+    own = _outside_vtpu(sys._getframe())  # noqa: SLF001, Python has no other name for it
     if own is not None:
         return _core.stack_of(own)
     waiting = [f for f in _other_threads() if _is_compiling(f)]
@@ -28,7 +28,8 @@ def _outside_vtpu(frame: FrameType | None) -> FrameType | None:
 
 def _other_threads() -> list[FrameType]:
     me = threading.get_ident()
-    return [frame for ident, frame in sys._current_frames().items() if ident != me]
+    frames = sys._current_frames()  # noqa: SLF001, Python has no other name for it
+    return [frame for ident, frame in frames.items() if ident != me]
 
 
 def _is_compiling(frame: FrameType | None) -> bool:

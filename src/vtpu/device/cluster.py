@@ -26,7 +26,9 @@ def register_cluster() -> None:
 
         @classmethod
         def get_coordinator_address(
-            cls, timeout_secs: int | None, override_coordinator_port: str | None
+            cls,
+            timeout_secs: int | None,  # noqa: ARG003, the protocol of JAX
+            override_coordinator_port: str | None,
         ) -> str:
             return f"localhost:{override_coordinator_port or _free_port()}"
 
@@ -38,8 +40,9 @@ def register_cluster() -> None:
         def get_process_id(cls) -> int:
             return 0
 
-    ClusterEnv._cluster_types.remove(VirtualSliceCluster)
-    ClusterEnv._cluster_types.insert(0, VirtualSliceCluster)
+    known = ClusterEnv._cluster_types  # noqa: SLF001, JAX has no other way to be first
+    known.remove(VirtualSliceCluster)
+    known.insert(0, VirtualSliceCluster)
 
 
 def _free_port() -> int:

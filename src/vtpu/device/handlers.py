@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from typing import Any
 
 from vtpu.compiler.results import TopologyFacts
@@ -12,6 +11,7 @@ from vtpu.device import _core
 from vtpu.device.call_stacks import compiling_stack
 from vtpu.device.explanations import Explanations
 from vtpu.device.interrupts import Interrupted, interruptible
+from vtpu.device.profiles import Profiles
 from vtpu.device.programs import LoadableProgram, describe
 from vtpu.device.recorder import Recorder
 from vtpu.device.shapes import ShapeSpec, shape_spec, token_spec
@@ -24,6 +24,7 @@ from vtpu.reading.compile_options import (
     on_device,
     read_compile_options,
 )
+from vtpu.reading.profile_options import asks_for_devices
 from vtpu.recording.recording import ProgramRecord
 
 _CANCELLED, _INVALID_ARGUMENT, _INTERNAL, _UNAVAILABLE = 1, 3, 13, 14
@@ -50,11 +51,13 @@ class Handlers:
         self._numbers = itertools.count(1)
         self._topologies: dict[int, tuple[Topology, TopologyFacts]] = {}
         self._devices = {d.id: d for d in facts.devices}
+        local = tuple(d.id for d in facts.devices if d.process_index == host)
+        self._profiles = Profiles(recorder, local)
         self.client = 0
 
     # ---- topologies and the client ----
 
-    def create_client(self, options: dict[str, Any]) -> int:
+    def create_client(self, options: dict[str, Any]) -> int:  # noqa: ARG002, see below
         """The client of this host. `options` are for a real TPU and change nothing here."""
         handle = self._new_topology(self._topology, self._facts)
         places = [_place(d.attributes) for d in self._facts.devices]
@@ -90,15 +93,11 @@ class Handlers:
         """An array on this slice that asks for no layout."""
         return self._default_shape(self._topology, self._facts, element_type, dims)
 
-    def topology_layout(
-        self, topology: int, element_type: int, dims: tuple[int, ...]
-    ) -> ShapeSpec:
+    def topology_layout(self, topology: int, element_type: int, dims: tuple[int, ...]) -> ShapeSpec:
         """The same on another topology."""
         return self._default_shape(*self._topologies[topology], element_type, dims)
 
-    def shape_with_layout(
-        self, element_type: int, dims: tuple[int, ...], layout: str
-    ) -> ShapeSpec:
+    def shape_with_layout(self, element_type: int, dims: tuple[int, ...], layout: str) -> ShapeSpec:
         """An array in a layout of its own."""
         try:
             return shape_spec(element_type, dims, layout)
@@ -202,9 +201,7 @@ class Handlers:
         _core.record_compile(number, stack, began, _core.now_ns() - began, size, False, True)
         reason = self._explanations.take(name)
         self._recorder.program(
-            ProgramRecord(
-                number=number, name=name, key="", stack=stack, reason=reason, error=error
-            )
+            ProgramRecord(number=number, name=name, key="", stack=stack, reason=reason, error=error)
         )
 
     def _ask_compiler(self, ask: Any, *arguments: Any) -> Any:
@@ -226,12 +223,22 @@ class Handlers:
 
     # ---- recording ----
 
+    def begin_profile(self, options: bytes) -> int:
+        """Begins a trace of the devices; its number, or 0 when devices are not asked for."""
+        return self._profiles.begin() if asks_for_devices(options) else 0
+
+    def end_profile(self, number: int) -> bytes:
+        """Ends a trace: a serialized XSpace."""
+        return self._profiles.end(number)
+
     def flush(self) -> None:
         """Writes down what happened."""
         self._recorder.flush()
 
     def flush_failed(self, error: BaseException) -> None:
         """Writing raised something that is not an error of the disk."""
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            _core.raise_later(error)
         self._recorder.problem(f"the recording stops early: {error!r}")
 
 

@@ -6,11 +6,12 @@ kept as a problem for the report.
 
 from __future__ import annotations
 
-import contextlib
+import io
 import os
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -32,34 +33,57 @@ _CORE_DTYPE = np.dtype(
 )
 
 
+class EventTap:
+    """Takes a copy of every event from the moment it is opened until it is closed."""
+
+    def __init__(self) -> None:
+        self.batches: list[np.ndarray] = []
+
+
 class Recorder:
     """The recording of this process. Forked children do not write into it.
 
-    `is_claimed`: somebody made the empty file `out` for this process.
+    `programs` are the names of all programs and their devices, by number. `is_claimed`: somebody
+    made the empty file `out` for this process.
     """
 
     def __init__(self, out: Path | None, run: RunRecord, *, is_claimed: bool = False) -> None:
         self.path: Path | None = None
         self.problems: list[str] = []
+        self.programs: dict[int, tuple[str, tuple[int, ...]]] = {}
         self._pid = os.getpid()
         self._lock = threading.RLock()
         self._began = time.monotonic()
         self._stacks = self._shapes = 0
-        self._ended = False
+        self._taps: list[EventTap] = []
+        self._is_writing = False
         self._file = self._open(out, is_claimed)
-        self._writer = RecordingWriter(self._file, run)
+        self._writer = self._begin(run)  # None: nothing is written any more
+
+    def _begin(self, run: RunRecord) -> RecordingWriter | None:
+        try:
+            return RecordingWriter(self._file, run)
+        except OSError as error:
+            self.problem(f"there is no recording: {error.strerror}")
+            return None
 
     def _open(self, out: Path | None, is_claimed: bool) -> BinaryIO:
-        if out is not None:
-            try:
-                if is_claimed:
-                    self.path, file = out, open(out, "r+b")  # noqa: SIM115
-                else:
-                    self.path, file = claim_file(out)
-                return file
-            except OSError as error:
-                self.problem(f"the recording cannot be written to {out}: {error.strerror}")
-        return tempfile.TemporaryFile(prefix="vtpu-", suffix=".vtpu")  # noqa: SIM115
+        try:
+            if out is not None:
+                return self._open_at(out, is_claimed)
+        except OSError as error:
+            self.problem(f"the recording cannot be written to {out}: {error.strerror}")
+        try:
+            return tempfile.TemporaryFile(prefix="vtpu-", suffix=".vtpu")
+        except OSError:  # no folder for temporary files
+            return io.BytesIO()
+
+    def _open_at(self, out: Path, is_claimed: bool) -> BinaryIO:
+        if is_claimed:
+            self.path, file = out, out.open("r+b")
+        else:
+            self.path, file = claim_file(out)
+        return file
 
     def problem(self, text: str) -> None:
         """Notes what went wrong, once."""
@@ -68,33 +92,43 @@ class Recorder:
 
     def program(self, program: ProgramRecord) -> None:
         """Writes a program down, and what happened before."""
-        with self._writing():
-            self._flush()
-            self._writer.program(program)
+        self.programs[program.number] = (program.name, program.device_ids)
+        self._write(lambda writer: writer.program(program))
 
     def flush(self) -> None:
         """Writes down what happened since the last time."""
-        with self._writing():
-            self._flush()
+        self._write(lambda _: None)
+
+    def open_tap(self) -> EventTap:
+        """Begins to copy events."""
+        self.flush()
+        tap = EventTap()
+        self._taps.append(tap)
+        return tap
+
+    def close_tap(self, tap: EventTap) -> np.ndarray:
+        """The events since the tap was opened."""
+        self.flush()
+        self._taps.remove(tap)
+        return np.concatenate([np.empty(0, EVENT_DTYPE), *tap.batches])
 
     def end(self, client: int, compiler_starts: int) -> None:
         """Writes the end; later events are not recorded."""
-        with self._writing():
-            self._flush()
-            memory = tuple(
-                DeviceMemory(**dict(zip(DeviceMemory.__slots__, row, strict=True)))
-                for row in _core.memory_state(client)
-            )
-            self._writer.end(
-                EndRecord(
-                    wall_s=time.monotonic() - self._began,
-                    memory=memory,
-                    dropped_events=_core.dropped_events(),
-                    compiler_starts=compiler_starts,
-                    problems=tuple(self.problems),
-                )
-            )
-        self._ended = True
+        self._write(lambda writer: writer.end(self._describe_end(client, compiler_starts)))
+        self._writer = None
+
+    def _describe_end(self, client: int, compiler_starts: int) -> EndRecord:
+        memory = tuple(
+            DeviceMemory(**dict(zip(DeviceMemory.__slots__, row, strict=True)))
+            for row in (_core.memory_state(client) if client else ())
+        )
+        return EndRecord(
+            wall_s=time.monotonic() - self._began,
+            memory=memory,
+            dropped_events=_core.dropped_events(),
+            compiler_starts=compiler_starts,
+            problems=tuple(self.problems),
+        )
 
     def read_back(self) -> bytes:
         """The whole file so far."""
@@ -105,27 +139,38 @@ class Recorder:
             self._file.seek(at)
             return data
 
-    @contextlib.contextmanager
-    def _writing(self):  # type: ignore[no-untyped-def]
-        """Holds the file; an error of the disk ends all writing."""
+    def _write(self, write: Callable[[RecordingWriter], object]) -> None:
+        """Writes what happened, then runs `write`; an error of the disk ends all writing.
+
+        Does nothing in a forked child, nor within itself (a finalizer that runs a program).
+        """
         if os.getpid() != self._pid:
             return
         with self._lock:
-            if self._ended:
+            if self._is_writing:
                 return
+            self._is_writing = True
             try:
-                yield
+                self._flush()
+                if self._writer:
+                    write(self._writer)
             except OSError as error:
                 self.problem(f"the recording stops early: {error.strerror}")
-                self._ended = True
+                self._writer = None
+            finally:
+                self._is_writing = False
 
     def _flush(self) -> None:
         raw = _core.drain_events()  # first: what it refers to is then known
+        events = np.frombuffer(raw, _CORE_DTYPE).astype(EVENT_DTYPE)
+        for tap in self._taps:
+            tap.batches.append(events)
+        if self._writer is None:
+            return
         stacks = _core.stacks_after(self._stacks)
         shapes = _core.shapes_from(self._shapes)
         self._stacks += len(stacks)
         self._shapes += len(shapes)
         self._writer.stacks(stacks)
         self._writer.shapes(shapes)
-        events = np.frombuffer(raw, _CORE_DTYPE).astype(EVENT_DTYPE)
         self._writer.events(events)

@@ -240,6 +240,8 @@ cdef extern from "core.h":
             PJRT_TopologyDescription *, PJRT_Buffer_Type, const int64_t *, size_t,
             PJRT_Error **) noexcept nogil
         void (*flush)() noexcept nogil
+        int64_t (*begin_profile)(const char *, size_t) noexcept nogil
+        PJRT_Error *(*end_profile)(int64_t, char **, size_t *) noexcept nogil
     vt_upcalls vt_python
     const char *const vt_memory_kind_names[3]
     const vt_shape *vt_shape_intern(
@@ -275,6 +277,9 @@ cdef extern from "Python.h":
     int PyCode_Addr2Line(void *code, int addr)
     int Py_AddPendingCall(int (*function)(void *) noexcept, void *argument)
     void PyErr_SetObject(object type, object value)
+
+cdef extern from "extensions.h":
+    void vt_set_profiler_table_size(size_t size)
 
 cdef extern from "interrupts.h":
     void vt_watch_interrupts(bint watch)
@@ -731,6 +736,29 @@ cdef void flush() noexcept with gil:
         handlers.flush_failed(e)
 
 
+cdef int64_t begin_profile(const char *options, size_t size) noexcept with gil:
+    try:
+        return handlers.begin_profile(options[:size])
+    except BaseException as e:
+        handlers.flush_failed(e)
+        return 0
+
+
+cdef PJRT_Error *end_profile(int64_t session, char **data, size_t *size) noexcept with gil:
+    try:
+        profile = handlers.end_profile(session)
+        data[0] = keep_bytes(profile)
+        size[0] = len(profile)
+        return NULL
+    except BaseException as e:
+        return as_error(e)
+
+
+def set_profiler_table_size(size_t size) -> None:
+    """How large the profiler's function table is to the jaxlib of this process."""
+    vt_set_profiler_table_size(size)
+
+
 def set_handlers(new_handlers) -> None:
     """Who answers the upcalls: an object with the methods named above."""
     global handlers
@@ -745,6 +773,8 @@ def set_handlers(new_handlers) -> None:
     vt_python.shape_with_layout = shape_with_layout
     vt_python.topology_layout = topology_layout
     vt_python.flush = flush
+    vt_python.begin_profile = begin_profile
+    vt_python.end_profile = end_profile
     vt_set_python_alive(True)
 
 

@@ -269,7 +269,8 @@ typedef struct vt_upcalls {
   const vt_shape *(*topology_layout)(PJRT_TopologyDescription *, PJRT_Buffer_Type,
                                      const int64_t *, size_t, PJRT_Error **);
   void (*flush)(void); /* the log is long: write it down */
-  PJRT_Error *(*collect_profile)(char **data, size_t *size);
+  int64_t (*begin_profile)(const char *options, size_t size); /* 0 when there will be none */
+  PJRT_Error *(*end_profile)(int64_t session, char **data, size_t *size);
 } vt_upcalls;
 
 extern vt_upcalls vt_python;

@@ -87,5 +87,6 @@ static PJRT_MemoryDescriptions_Extension memory_descriptions = {
 
 PJRT_Extension_Base *vt_extensions(void) {
   layouts.base.next = &memory_descriptions.base;
+  memory_descriptions.base.next = vt_profiler_extension();
   return &layouts.base;
 }

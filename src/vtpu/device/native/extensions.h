@@ -5,5 +5,8 @@
 #include "pjrt.h"
 
 PJRT_Extension_Base *vt_extensions(void);
+PJRT_Extension_Base *vt_profiler_extension(void);
+/* The size of the profiler's table that callers of this process expect. */
+void vt_set_profiler_table_size(size_t size);
 
 #endif
