@@ -1,5 +1,7 @@
 """The arena of device memory: laws, and the worked examples of the allocator notes."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -91,7 +93,7 @@ class ArenaLaws(RuleBasedStateMachine):
     @invariant()
     def blocks_never_overlap(self):
         spans = sorted((b.address, b.address + b.size) for b in self.live)
-        assert all(end <= start for (_, end), (start, _) in zip(spans, spans[1:], strict=False))
+        assert all(end <= start for (_, end), (start, _) in pairwise(spans))
         assert all(0 <= start and end <= self.arena.limit for start, end in spans)
 
     @invariant()

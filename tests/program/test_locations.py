@@ -44,7 +44,7 @@ def test_places_without_lines_have_no_frames(text):
 
 @pytest.mark.parametrize("text", ["", "loc(", 'loc("x"', "loc(callsite(unknown))", "loc(x)"])
 def test_what_is_not_a_location_is_refused(text):
-    with pytest.raises(ValueError, match="location|expected"):
+    with pytest.raises(ValueError, match=r"location|expected"):
         parse_location(text)
 
 
