@@ -38,6 +38,11 @@ def test_an_installed_program_counts_as_the_users():
     assert line_of((LIBRARY, 1), (FLAX, 2), (MAXTEXT, 3), (MAXTEXT, 4)) == f"{MAXTEXT}:3"
 
 
+def test_an_installed_program_that_runs_as_a_module_has_its_own_line():
+    frozen = ("<frozen runpy>", 198)
+    assert line_of((LIBRARY, 1), (FLAX, 2), (MAXTEXT, 3), frozen, frozen) == f"{MAXTEXT}:3"
+
+
 def test_a_thread_of_the_user_has_the_users_line():
     assert line_of((LIBRARY, 1), ("/work/loader.py", 2), (STDLIB, 3), (STDLIB, 4)) == (
         "/work/loader.py:2"

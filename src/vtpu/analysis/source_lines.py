@@ -1,8 +1,8 @@
 """Which line of a stack is the user's.
 
 The innermost frame that is not in a library. A file is a library's when it lies below one of the
-folders where Python keeps those, or below vtpu. When a program is itself installed as a library
-(`python -m package.train`), the package of its outermost frame counts as the user's.
+folders where Python keeps those, or below vtpu. When all of a stack is installed (as with
+`python -m package.train`), the package of its outermost installed frame counts as the user's.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import PurePath
 
 from vtpu.recording.recording import Recording, Stack, StackFrame
 
+_NEVER_THE_PROGRAM = ("jax", "jaxlib")
 _PACKAGE_FOLDERS = ("site-packages", "dist-packages")
 
 
@@ -49,11 +50,18 @@ class LineFinder:
     def _find(self, stack: Stack) -> SourceLine:
         if not stack:
             return UNKNOWN_LINE
-        own = _installed_package(stack[-1].file)
+        own = self._own_package(stack)
         for frame in stack:
             if not self._is_library(frame.file, own):
                 return _line(frame)
         return _line(stack[-1])
+
+    def _own_package(self, stack: Stack) -> str:
+        """The installed package that is the program itself, or none."""
+        if any(not self._is_library(frame.file, "") for frame in stack):
+            return ""  # the program is not installed: what is, is a library
+        packages = (_installed_package(frame.file) for frame in reversed(stack))
+        return next((p for p in packages if p and p not in _NEVER_THE_PROGRAM), "")
 
     def _is_library(self, file: str, own_package: str) -> bool:
         if own_package and _installed_package(file) == own_package:

@@ -46,6 +46,8 @@ def print_document(document: Document, file: IO[str]) -> None:
         console.print(Text(section.heading, style="bold cyan"))
         for block in section.blocks:
             _print(console, _renderable(block), is_terminal)
+            if isinstance(block, Table) and (remark := _remark(block)):
+                _print(console, Padding(Text(remark, style="dim"), (0, 0, 0, 2)), is_terminal)
 
 
 def _print(console: Console, renderable: RenderableType, is_terminal: bool) -> None:
@@ -85,9 +87,6 @@ def _table(table: Table) -> RichTable:
         show_edge=False,
         header_style="dim",
         padding=(0, 2, 0, 0),
-        caption=_caption(table),
-        caption_justify="left",
-        caption_style="dim",
     )
     rich.add_column("", width=1)
     for index, column in enumerate(table.columns):
@@ -105,11 +104,10 @@ def _table(table: Table) -> RichTable:
     return rich
 
 
-def _caption(table: Table) -> str | None:
-    parts = [basis_text(table.columns)] if basis_text(table.columns) else []
-    if table.left_out:
-        parts.append(f"{table.left_out} more rows are in the JSON report")
-    return "  " + "; ".join(parts) if parts else None
+def _remark(table: Table) -> str:
+    """What stands under a table: where its figures come from, how much is not shown."""
+    left_out = f"{table.left_out} more rows are in the JSON report" if table.left_out else ""
+    return "; ".join(filter(None, [basis_text(table.columns), left_out]))
 
 
 def basis_text(columns: tuple[Column, ...]) -> str:
