@@ -6,6 +6,7 @@ it imports nothing by itself and does nothing unless the environment asks.
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ def attach(
     """
     from dataclasses import replace
     from pathlib import Path
+
+    importlib.import_module("jax")  # before jaxlib, whose log it quietens
 
     from vtpu.device.attach import attach as attach_session
     from vtpu.device.settings import read_settings

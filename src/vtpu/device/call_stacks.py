@@ -27,9 +27,9 @@ def _outside_vtpu(frame: FrameType | None) -> FrameType | None:
 
 
 def _other_threads() -> list[FrameType]:
-    me = threading.get_ident()
     frames = sys._current_frames()  # noqa: SLF001, Python has no other name for it
-    return [frame for ident, frame in frames.items() if ident != me]
+    del frames[threading.get_ident()]  # this frame would hold itself, and theirs with their arrays
+    return list(frames.values())
 
 
 def _is_compiling(frame: FrameType | None) -> bool:
