@@ -1,0 +1,1 @@
+"""A training package, started as `python -m trainer.train`."""
