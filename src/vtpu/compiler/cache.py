@@ -10,9 +10,9 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
+from time import time
 
 _STALE_S = 3600.0
 DEFAULT_LIMIT_BYTES = 4 << 30
@@ -90,7 +90,7 @@ class ResultCache:
         total = sum(size for _, size, _ in entries)
         goal = 0.9 * self.limit_bytes if total > self.limit_bytes else total
         for mtime, size, path in sorted(entries):
-            abandoned = path.name.startswith(".new-") and time.time() - mtime > _STALE_S
+            abandoned = path.name.startswith(".new-") and time() - mtime > _STALE_S
             if total > goal or abandoned:
                 with contextlib.suppress(OSError):
                     path.unlink()

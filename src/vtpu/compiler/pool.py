@@ -17,15 +17,16 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import monotonic
 from typing import Any, BinaryIO
 
 from vtpu.compiler.frames import Message, encode_frame, read_frame
 from vtpu.errors import CompilerDied, CompilerMissing
 
+# `monotonic` by name: a program that replaces `time.monotonic` means its own.
 _POLL_S = 0.1
 _LOG_TAIL_BYTES = 8192
 _WORKER_ENVIRONMENT = {
@@ -54,6 +55,10 @@ def find_libtpu() -> Path:
         "brings the release that the installed jax goes with; for other platforms there is none. "
         "Saved recordings can still be read: `vtpu show run.vtpu`."
     )
+
+
+class CompilerStopped(Exception):
+    """The pool was closed while somebody waited for an answer."""
 
 
 @dataclass(slots=True)
@@ -122,6 +127,7 @@ class WorkerPool:
     started: int = 0
     _idle: list[_Worker] = field(default_factory=list)
     _busy: int = 0
+    _closings: int = 0
     _free: threading.Condition = field(default_factory=threading.Condition)
     _pid: int = field(default_factory=os.getpid)
 
@@ -137,7 +143,9 @@ class WorkerPool:
         Raises:
             CompilerDied: the worker crashed, was killed or did not answer in `timeout_s`.
             CompilerMissing: no libtpu.
+            CompilerStopped: the pool was closed meanwhile.
         """
+        poll = self._until_closed(poll)
         worker = self._take(poll)
         answered = False
         try:
@@ -149,12 +157,23 @@ class WorkerPool:
             self._give_back(worker, answered)
 
     def close(self) -> None:
-        """Ends the idle workers."""
+        """Ends the workers; who waits for one gets `CompilerStopped`. Later requests start new ones."""
         with self._free:
             workers, self._idle = self._idle, []
+            self._closings += 1
         if os.getpid() == self._pid:
             for worker in workers:
                 worker.end()
+
+    def _until_closed(self, poll: Callable[[], None]) -> Callable[[], None]:
+        closings = self._closings
+
+        def check() -> None:
+            poll()
+            if self._closings != closings:
+                raise CompilerStopped("The program ended while something was being compiled.")
+
+        return check
 
     def _take(self, poll: Callable[[], None]) -> _Worker:
         with self._free:
@@ -207,10 +226,10 @@ class WorkerPool:
         return answer
 
     def _await(self, worker: _Worker, stdout: Any, what: str, poll: Callable[[], None]) -> None:
-        deadline = time.monotonic() + self.timeout_s
+        deadline = monotonic() + self.timeout_s
         while not select.select([stdout], [], [], _POLL_S)[0]:
             poll()
-            if time.monotonic() > deadline:
+            if monotonic() > deadline:
                 raise CompilerDied(
                     f"The TPU compiler did not answer within {self.timeout_s:g} s ({what}). It was "
                     "ended. Set VTPU_COMPILE_TIMEOUT (seconds) to wait longer."

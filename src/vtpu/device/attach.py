@@ -25,12 +25,14 @@ from vtpu.compiler.service import CompilerService, Topology, libtpu_release
 from vtpu.device import _core
 from vtpu.device.explanations import Explanations
 from vtpu.device.handlers import Handlers
+from vtpu.device.leaving import hold_threads
 from vtpu.device.recorder import Recorder
-from vtpu.device.settings import Settings
-from vtpu.errors import UsageError
+from vtpu.device.settings import Settings, read_settings
+from vtpu.errors import UsageError, VtpuError
 from vtpu.recording.recording import DeviceRecord, RunRecord
 
 _PLATFORM = "tpu"
+_UNAVAILABLE = 14  # of the ABI's error codes
 
 
 @dataclass(slots=True)
@@ -53,9 +55,9 @@ class Session:
         if self.compiler.cache.problem:
             self.recorder.problem(self.compiler.cache.problem)
         self.recorder.end(self.handlers.client, self.compiler.pool.started)
-        self.compiler.pool.close()
         if self.at_end:
             self.at_end(self)
+        hold_threads(self.compiler.pool.close)
 
 
 _session: Session | None = None
@@ -84,6 +86,39 @@ def attach(settings: Settings, at_end: Callable[[Session], None] | None = None) 
 def attach_when_used(settings: Settings, at_end: Callable[[Session], None] | None = None) -> None:
     """The same, but only once JAX makes its TPU backend, which then fails with what is wrong."""
     _register(lambda: _start(settings, at_end), whatever_was_asked=False)
+
+
+def function_table(at_end: Callable[[Session], None] | None = None) -> object:
+    """The function table on the slice of the environment, for a loader that JAX has not asked.
+
+    Every function refuses with what is wrong when there is no such slice.
+    """
+    handlers: Handlers | _Refusal
+    try:
+        settings = read_settings()
+        handlers = _start(settings, at_end if settings.prints_report else None).handlers
+    except VtpuError as error:
+        handlers = _Refusal(str(error))
+    return _table_of(handlers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    """Answers the core that there is no slice, and why."""
+
+    why: str
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        def refuse(*_: object) -> None:
+            raise _core.StatusError(_UNAVAILABLE, self.why)
+
+        return refuse
+
+
+def _table_of(handlers: Handlers | _Refusal) -> object:
+    _core.set_handlers(handlers)
+    _core.set_profiler_table_size(_profiler_table_bytes())
+    return _core.api_capsule()
 
 
 def _start(settings: Settings, at_end: Callable[[Session], None] | None) -> Session:
@@ -147,11 +182,9 @@ def _register(session: Callable[[], Session], whatever_was_asked: bool) -> None:
     from jax._src.lib import _jax, _profiler, xla_client
 
     def table() -> object:
-        _core.set_handlers(session().handlers)
-        table = _core.api_capsule()
+        table = _table_of(session().handlers)
         if not _jax.pjrt_plugin_loaded(_PLATFORM):
             xla_client.load_pjrt_plugin_with_c_api(_PLATFORM, table)
-            _core.set_profiler_table_size(_profiler_table_bytes())
             _profiler.register_plugin_profiler(table)
         return table
 

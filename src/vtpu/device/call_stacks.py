@@ -1,4 +1,4 @@
-"""The Python stack that a compile came from, also when JAX compiles on a thread of its own."""
+"""Who waits for a compile: its Python stack, also when JAX compiles on a thread of its own."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from types import FrameType
 from vtpu.device import _core
 
 _COMPILER_FILE = "jax/_src/compiler.py"
+_DEEPEST = 8  # Python frames within JAX's call of the compiler
 
 
 def compiling_stack() -> int:
@@ -16,8 +17,25 @@ def compiling_stack() -> int:
     own = _outside_vtpu(sys._getframe())  # noqa: SLF001, Python has no other name for it
     if own is not None:
         return _core.stack_of(own)
-    waiting = [f for f in _other_threads() if _is_compiling(f)]
+    waiting = waiting_frames()
     return _core.stack_of(waiting[0]) if len(waiting) == 1 else 0
+
+
+def waiting_frames() -> list[FrameType]:
+    """The innermost frames of the other threads that stand within JAX's call of the compiler."""
+    return [frame for frame in other_threads() if _is_compiling(frame)]
+
+
+def other_threads() -> list[FrameType]:
+    """The innermost frames of the other threads."""
+    frames = sys._current_frames()  # noqa: SLF001, Python has no other name for it
+    del frames[threading.get_ident()]  # this frame would hold itself, and theirs with their arrays
+    return list(frames.values())
+
+
+def runs_on_callers_thread() -> bool:
+    """Whether this thread is the one that asked for the compile."""
+    return _outside_vtpu(sys._getframe()) is not None  # noqa: SLF001
 
 
 def _outside_vtpu(frame: FrameType | None) -> FrameType | None:
@@ -26,15 +44,8 @@ def _outside_vtpu(frame: FrameType | None) -> FrameType | None:
     return frame
 
 
-def _other_threads() -> list[FrameType]:
-    frames = sys._current_frames()  # noqa: SLF001, Python has no other name for it
-    del frames[threading.get_ident()]  # this frame would hold itself, and theirs with their arrays
-    return list(frames.values())
-
-
 def _is_compiling(frame: FrameType | None) -> bool:
-    """Whether a thread stands within JAX's call of the compiler."""
-    for _ in range(8):
+    for _ in range(_DEEPEST):
         if frame is None:
             return False
         code = frame.f_code

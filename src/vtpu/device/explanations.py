@@ -9,9 +9,11 @@ from __future__ import annotations
 import logging
 import re
 import threading
+from typing import Any
 
 _MISS = "TRACING CACHE MISS"
-_PERSISTENT = re.compile(r"persistent compilation cache", re.IGNORECASE)
+_PERSISTENT = re.compile(r"PERSISTENT COMPILATION CACHE MISS|(Not w|W)riting .*persistent")
+_ON_FOR_VTPU = 1  # true, but not the True of somebody who wants to read them
 _LOGGERS = (
     "jax._src.interpreters.partial_eval",
     "jax._src.pjit",
@@ -29,26 +31,25 @@ class Explanations(logging.Filter):
         super().__init__()
         self._by_function: dict[str, str] = {}
         self._lock = threading.Lock()
-        self._user_asked = False
 
     def install(self) -> None:
         """Switches JAX's explanations on and listens."""
-        import jax
-
-        self._user_asked = bool(jax.config.jax_explain_cache_misses)
-        if not self._user_asked:
-            jax.config.update("jax_explain_cache_misses", True)
+        option = _option()
+        if not option.value:
+            option.set_global(_ON_FOR_VTPU)
         for name in _LOGGERS:
             logging.getLogger(name).addFilter(self)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Keeps an explanation; lets everything else through to the user's handlers."""
+        """Keeps an explanation; lets through to the user's handlers what they would see without."""
         text = record.getMessage()
+        is_asked_for = _option().value is True
         if text.startswith(_MISS):
             self._keep(text)
-            return self._user_asked
-        if record.levelno == logging.WARNING and _PERSISTENT.search(text):
-            return self._user_asked
+            return is_asked_for
+        if not is_asked_for and record.levelno == logging.WARNING and _PERSISTENT.match(text):
+            record.levelno, record.levelname = logging.DEBUG, "DEBUG"
+            return logging.getLogger(record.name).isEnabledFor(logging.DEBUG)
         return True
 
     def _keep(self, text: str) -> None:
@@ -61,6 +62,12 @@ class Explanations(logging.Filter):
         """The explanation for the function that became `program` (`jit_step`), once."""
         with self._lock:
             return self._by_function.pop(program, None)
+
+
+def _option() -> Any:
+    from jax._src import config
+
+    return config.explain_cache_misses
 
 
 def _program_name(function: str) -> str:

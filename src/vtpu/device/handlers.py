@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+from vtpu.compiler.pool import CompilerStopped
 from vtpu.compiler.results import TopologyFacts
 from vtpu.compiler.service import CompilerRefused, CompilerService, Program, Topology
 from vtpu.device import _core
 from vtpu.device.call_stacks import compiling_stack
 from vtpu.device.explanations import Explanations
-from vtpu.device.interrupts import Interrupted, interruptible
+from vtpu.device.interrupts import Abandoned, abandonment
 from vtpu.device.profiles import Profiles
 from vtpu.device.programs import LoadableProgram, describe
 from vtpu.device.recorder import Recorder
@@ -162,8 +163,7 @@ class Handlers:
         began = _core.now_ns()
         asked = Program(_module_name(code), code, code_format, self._neutral_options(options))
         try:
-            with interruptible() as poll:
-                answer = self._ask_compiler(self._compiler.compile, asked, topology, poll)
+            answer = self._ask_compiler(self._compiler.compile, asked, topology, abandonment())
         except _core.StatusError as error:
             self._record_failure(number, asked.name, str(error), began, len(code))
             raise
@@ -215,10 +215,9 @@ class Handlers:
             raise _core.StatusError(_INTERNAL, str(death)) from death
         except CompilerMissing as missing:
             raise _core.StatusError(_UNAVAILABLE, str(missing)) from missing
-        except Interrupted as interruption:
-            raise _core.StatusError(_CANCELLED, "interrupted while compiling") from interruption
-        except (KeyboardInterrupt, SystemExit) as interruption:
-            _core.raise_later(interruption)
+        except CompilerStopped as stop:
+            raise _core.StatusError(_CANCELLED, str(stop)) from stop
+        except Abandoned as interruption:
             raise _core.StatusError(_CANCELLED, "interrupted while compiling") from interruption
 
     # ---- recording ----
@@ -237,8 +236,6 @@ class Handlers:
 
     def flush_failed(self, error: BaseException) -> None:
         """Writing raised something that is not an error of the disk."""
-        if isinstance(error, KeyboardInterrupt | SystemExit):
-            _core.raise_later(error)
         self._recorder.problem(f"the recording stops early: {error!r}")
 
 

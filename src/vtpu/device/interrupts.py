@@ -1,34 +1,27 @@
-"""Ctrl-C during a compile: ends the wait, whichever thread waits."""
+"""Ctrl-C during a compile.
+
+Where JAX compiles on the thread that asked, Python's own handler ends the wait. Some releases (0.10)
+compile on a thread of their own, while the one that asked looks for signals and leaves when one
+raises: then nobody wants the program any more, and that thread has to notice.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-from vtpu.device import _core
+from vtpu.device.call_stacks import runs_on_callers_thread, waiting_frames
 
 
-class Interrupted(BaseException):
-    """SIGINT came while the main thread could not run Python."""
+class Abandoned(BaseException):
+    """Who asked for the program has left."""
 
 
-@contextlib.contextmanager
-def interruptible() -> Iterator[Callable[[], None]]:
-    """Gives a function to call while waiting, which raises when Ctrl-C came.
+def abandonment() -> Callable[[], None]:
+    """A function to call while waiting for the compiler; it raises once nobody waits any more."""
+    callers = set() if runs_on_callers_thread() else set(waiting_frames())
 
-    In the main thread Python's own handler raises by itself, and nothing is watched.
-    """
-    if threading.current_thread() is threading.main_thread():
-        yield lambda: None
-        return
-    _core.watch_interrupts(True)
-    try:
-        yield _raise_if_interrupted
-    finally:
-        _core.watch_interrupts(False)
+    def check() -> None:
+        if callers and callers.isdisjoint(waiting_frames()):
+            raise Abandoned
 
-
-def _raise_if_interrupted() -> None:
-    if _core.interrupted():
-        raise Interrupted
+    return check

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import itertools
 import threading
-import time
 from dataclasses import dataclass
+from time import time_ns
 
 import numpy as np
 
@@ -49,7 +49,7 @@ class Profiles:
 
     def begin(self) -> int:
         """Begins a trace; its number."""
-        session = _Session(self._recorder.open_tap(), _core.now_ns(), time.time_ns())
+        session = _Session(self._recorder.open_tap(), _core.now_ns(), time_ns())
         with self._lock:
             number = next(self._numbers)
             self._sessions[number] = session

@@ -10,9 +10,9 @@ import io
 import os
 import tempfile
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
+from time import monotonic
 from typing import BinaryIO
 
 import numpy as np
@@ -53,7 +53,7 @@ class Recorder:
         self.programs: dict[int, tuple[str, tuple[int, ...]]] = {}
         self._pid = os.getpid()
         self._lock = threading.RLock()
-        self._began = time.monotonic()
+        self._began = monotonic()
         self._stacks = self._shapes = 0
         self._taps: list[EventTap] = []
         self._is_writing = False
@@ -123,7 +123,7 @@ class Recorder:
             for row in (_core.memory_state(client) if client else ())
         )
         return EndRecord(
-            wall_s=time.monotonic() - self._began,
+            wall_s=monotonic() - self._began,
             memory=memory,
             dropped_events=_core.dropped_events(),
             compiler_starts=compiler_starts,

@@ -271,7 +271,12 @@ cdef extern from "stacks.h":
     uint32_t vt_stack_of(PyFrameObject *frame)
     size_t vt_stack_count()
     uint32_t vt_stack_frames(size_t number, const vt_frame **frames)
+
+cdef extern from "leaving.h":
     void vt_set_python_alive(bint is_alive)
+    void vt_begin_leaving()
+    void vt_prepare_for_forks()
+    int vt_threads_staying()
 
 cdef extern from "Python.h":
     int PyCode_Addr2Line(void *code, int addr)
@@ -280,10 +285,6 @@ cdef extern from "Python.h":
 
 cdef extern from "extensions.h":
     void vt_set_profiler_table_size(size_t size)
-
-cdef extern from "interrupts.h":
-    void vt_watch_interrupts(bint watch)
-    bint vt_interrupted()
 
 
 class StatusError(Exception):
@@ -303,6 +304,10 @@ cdef PJRT_Error *as_error(object exception) noexcept:
     if isinstance(exception, StatusError):
         code = exception.code
         text = str(exception).encode("utf-8", "replace")
+    elif isinstance(exception, (KeyboardInterrupt, SystemExit)):
+        raise_later(exception)
+        code = 1  # CANCELLED
+        text = b"interrupted"
     else:
         text = ("vtpu failed; please report this:\n"
                 + "".join(traceback.format_exception(exception))).encode("utf-8", "replace")
@@ -732,6 +737,8 @@ cdef const vt_shape *topology_layout(
 cdef void flush() noexcept with gil:
     try:
         handlers.flush()
+    except (KeyboardInterrupt, SystemExit) as e:
+        raise_later(e)
     except BaseException as e:
         handlers.flush_failed(e)
 
@@ -775,6 +782,7 @@ def set_handlers(new_handlers) -> None:
     vt_python.flush = flush
     vt_python.begin_profile = begin_profile
     vt_python.end_profile = end_profile
+    vt_prepare_for_forks()
     vt_set_python_alive(True)
 
 
@@ -851,6 +859,16 @@ def now_ns() -> int:
     return vt_now()
 
 
+def begin_leaving() -> None:
+    """The interpreter ends soon: other threads that come into the core stay there."""
+    vt_begin_leaving()
+
+
+def threads_staying() -> int:
+    """How many threads wait in the core for the interpreter's end."""
+    return vt_threads_staying()
+
+
 def raise_later(exception) -> None:
     """Raises `exception` in the main thread when that next runs Python.
 
@@ -866,16 +884,6 @@ cdef int raise_pending(void *argument) noexcept:
     Py_DECREF(exception)
     PyErr_SetObject(type(exception), exception)
     return -1
-
-
-def watch_interrupts(bint watch) -> None:
-    """Begins (or ends) to note SIGINT, for a thread that cannot run Python's handlers."""
-    vt_watch_interrupts(watch)
-
-
-def interrupted() -> bool:
-    """Whether SIGINT came since `watch_interrupts` began."""
-    return vt_interrupted()
 
 
 def stack_of(frame) -> int:

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 
 #include "arena.h"
+#include "leaving.h"
 #include "pjrt.h"
 
 /* ---- shapes: element type, dimensions and layout; interned, never freed ---- */
@@ -254,7 +255,6 @@ uint64_t vt_dropped(void);
 
 /* The number of the calling thread's Python stack. 0 without one. Takes the interpreter's lock. */
 uint32_t vt_stack_here(void);
-bool vt_python_alive(void);
 
 typedef struct vt_upcalls {
   PJRT_Error *(*create_client)(PJRT_Client_Create_Args *);
@@ -274,7 +274,7 @@ typedef struct vt_upcalls {
 } vt_upcalls;
 
 extern vt_upcalls vt_python;
-extern pthread_mutex_t vt_lock;
+extern pthread_mutex_t vt_lock, vt_shapes_lock; /* both only around a fork */
 
 /* ---- shared between the files of the core ---- */
 

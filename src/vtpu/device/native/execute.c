@@ -199,6 +199,10 @@ static PJRT_Error *run(launch *l) {
   return error;
 }
 
+static void flush_when_long(void) {
+  if (vt_pending() >= VT_FLUSH_AT && vt_python_alive()) VT_WITH_PYTHON(vt_python.flush());
+}
+
 /* Executions whose programs have few parameters need no heap for the donation flags. */
 enum { FEW = 256 };
 
@@ -229,6 +233,7 @@ PJRT_Error *PJRT_LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args *ar
   if (!error && args->device_complete_events)
     for (size_t d = 0; d < args->num_devices; d++)
       args->device_complete_events[d] = &vt_ready_event;
-  if (vt_pending() >= VT_FLUSH_AT && vt_python_alive()) vt_python.flush();
+  flush_when_long();
+  vt_may_stay();
   return error;
 }

@@ -5,7 +5,7 @@
 
 #include "core.h"
 
-static pthread_mutex_t shapes_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t vt_shapes_lock = PTHREAD_MUTEX_INITIALIZER;
 static vt_shape **shapes; /* by id */
 static size_t num_shapes, shapes_capacity;
 
@@ -107,7 +107,7 @@ const vt_shape *vt_shape_intern(PJRT_Buffer_Type type, const int64_t *dims, size
                                 const PJRT_Buffer_MemoryLayout_Tiled *tiled, int64_t logical_bytes,
                                 int64_t device_bytes, bool is_default) {
   uint64_t hash = hash_of(type, dims, rank, text, text_size);
-  pthread_mutex_lock(&shapes_lock);
+  pthread_mutex_lock(&vt_shapes_lock);
   vt_shape *shape = find(&by_layout, hash, type, dims, rank, text, text_size);
   if (!shape && (shape = make(type, dims, rank, text, text_size, tiled))) {
     shape->logical_bytes = logical_bytes;
@@ -124,29 +124,40 @@ const vt_shape *vt_shape_intern(PJRT_Buffer_Type type, const int64_t *dims, size
     hash = hash_of(type, dims, rank, "", 0);
     if (!find(&by_default, hash, type, dims, rank, NULL, 0)) insert(&by_default, shape);
   }
-  pthread_mutex_unlock(&shapes_lock);
+  pthread_mutex_unlock(&vt_shapes_lock);
   return shape;
 }
 
 size_t vt_shape_count(void) { return num_shapes; }
 
 const vt_shape *vt_shape_at(size_t id) {
-  pthread_mutex_lock(&shapes_lock);
+  pthread_mutex_lock(&vt_shapes_lock);
   const vt_shape *shape = id < num_shapes ? shapes[id] : NULL;
-  pthread_mutex_unlock(&shapes_lock);
+  pthread_mutex_unlock(&vt_shapes_lock);
+  return shape;
+}
+
+/* A shape not seen before, with the layout `text` or the default. */
+static const vt_shape *ask_python(PJRT_Buffer_Type type, const int64_t *dims, size_t rank,
+                                  const char *text, PJRT_Error **error) {
+  const vt_shape *volatile shape = NULL;
+  if (!vt_python_alive())
+    *error = vt_error(PJRT_Error_Code_UNAVAILABLE, "vtpu: Python is shutting down");
+  else if (text)
+    VT_WITH_PYTHON(shape = vt_python.shape_with_layout(type, dims, rank, text, error));
+  else
+    VT_WITH_PYTHON(shape = vt_python.default_shape(type, dims, rank, error));
   return shape;
 }
 
 const vt_shape *vt_shape_default(PJRT_Buffer_Type type, const int64_t *dims, size_t rank,
                                  PJRT_Error **error) {
   uint64_t hash = hash_of(type, dims, rank, "", 0);
-  pthread_mutex_lock(&shapes_lock);
+  pthread_mutex_lock(&vt_shapes_lock);
   const vt_shape *shape = find(&by_default, hash, type, dims, rank, NULL, 0);
-  pthread_mutex_unlock(&shapes_lock);
+  pthread_mutex_unlock(&vt_shapes_lock);
   if (shape) return shape;
-  if (vt_python_alive()) return vt_python.default_shape(type, dims, rank, error);
-  *error = vt_error(PJRT_Error_Code_UNAVAILABLE, "vtpu: Python is shutting down");
-  return NULL;
+  return ask_python(type, dims, rank, NULL, error);
 }
 
 /* Appends to out, staying within size. */
@@ -193,11 +204,9 @@ const vt_shape *vt_shape_with_layout(PJRT_Buffer_Type type, const int64_t *dims,
   char text[512];
   vt_layout_text(&layout->tiled, type, text, sizeof text);
   uint64_t hash = hash_of(type, dims, rank, text, strlen(text));
-  pthread_mutex_lock(&shapes_lock);
+  pthread_mutex_lock(&vt_shapes_lock);
   const vt_shape *shape = find(&by_layout, hash, type, dims, rank, text, strlen(text));
-  pthread_mutex_unlock(&shapes_lock);
+  pthread_mutex_unlock(&vt_shapes_lock);
   if (shape) return shape;
-  if (vt_python_alive()) return vt_python.shape_with_layout(type, dims, rank, text, error);
-  *error = vt_error(PJRT_Error_Code_UNAVAILABLE, "vtpu: Python is shutting down");
-  return NULL;
+  return ask_python(type, dims, rank, text, error);
 }

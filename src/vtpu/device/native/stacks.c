@@ -8,6 +8,7 @@
 #include <frameobject.h>
 
 #include "core.h"
+#include "leaving.h"
 #include "stacks.h"
 
 enum { DEEPEST = 256 }; /* frames kept of one stack; the outermost are cut */
@@ -22,16 +23,6 @@ static stack *stacks; /* by number - 1 */
 static size_t num_stacks, stacks_capacity;
 static uint32_t *slots; /* number, or 0 */
 static size_t num_slots;
-static volatile bool alive;
-
-#if PY_VERSION_HEX >= 0x030d0000
-#define is_finalizing Py_IsFinalizing
-#else
-#define is_finalizing _Py_IsFinalizing
-#endif
-
-bool vt_python_alive(void) { return alive && !is_finalizing(); }
-void vt_set_python_alive(bool is_alive) { alive = is_alive; }
 
 static uint64_t mix(uint64_t hash, uint64_t value) {
   hash ^= value + 0x9e3779b97f4a7c15u + (hash << 6) + (hash >> 2);
@@ -106,13 +97,18 @@ uint32_t vt_stack_of(PyFrameObject *frame) {
   return walk(frame);
 }
 
-uint32_t vt_stack_here(void) {
-  if (!vt_python_alive()) return 0;
+static uint32_t stack_of_thread(void) {
   PyGILState_STATE state = PyGILState_Ensure();
   PyThreadState *thread = PyThreadState_Get();
   PyFrameObject *frame = PyThreadState_GetFrame(thread);
   uint32_t number = frame ? walk(frame) : 0;
   PyGILState_Release(state);
+  return number;
+}
+
+uint32_t vt_stack_here(void) {
+  volatile uint32_t number = 0;
+  if (vt_python_alive()) VT_WITH_PYTHON(number = stack_of_thread());
   return number;
 }
 

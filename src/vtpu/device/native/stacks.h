@@ -3,7 +3,6 @@
 #define VTPU_STACKS_H
 
 #include <Python.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct vt_frame {
@@ -14,6 +13,5 @@ typedef struct vt_frame {
 uint32_t vt_stack_of(PyFrameObject *frame); /* the stack that ends in `frame` */
 size_t vt_stack_count(void);                /* stacks are numbered from 1 */
 uint32_t vt_stack_frames(size_t number, const vt_frame **frames); /* innermost first */
-void vt_set_python_alive(bool is_alive);
 
 #endif

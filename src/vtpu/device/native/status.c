@@ -202,9 +202,13 @@ static PJRT_Error *no_python(void) {
   return vt_error(PJRT_Error_Code_UNAVAILABLE, "vtpu: the Python interpreter is shutting down");
 }
 
-#define UPCALL(function, member)                                     \
-  PJRT_Error *function(function##_Args *args) {                      \
-    return vt_python_alive() ? vt_python.member(args) : no_python(); \
+#define UPCALL(function, member)                                \
+  PJRT_Error *function(function##_Args *args) {                 \
+    if (!vt_python_alive()) return no_python();                 \
+    PJRT_Error *volatile error = NULL;                          \
+    VT_WITH_PYTHON(error = vt_python.member(args));             \
+    vt_may_stay();                                              \
+    return error;                                               \
   }
 UPCALL(PJRT_Client_Create, create_client)
 UPCALL(PJRT_Client_Compile, compile)

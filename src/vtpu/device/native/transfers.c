@@ -26,6 +26,7 @@ static void record(transfer t) {
                         .device = t.buffer->memory->device->description->id,
                         .detail = t.buffer->shape->id});
   pthread_mutex_unlock(&vt_lock);
+  vt_may_stay();
 }
 
 /* ---- host to device ---- */
