@@ -28,6 +28,7 @@ from vtpu.errors import CompilerDied, CompilerMissing
 
 # `monotonic` by name: a program that replaces `time.monotonic` means its own.
 _POLL_S = 0.1
+_STARTING_S = 30.0  # what a new worker gets beside, to load libtpu on a busy machine
 _LOG_TAIL_BYTES = 8192
 _WORKER_ENVIRONMENT = {
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # no lock file
@@ -68,6 +69,7 @@ class _Worker:
     process: subprocess.Popen[bytes]
     log: BinaryIO
     folder: Path
+    has_answered: bool = False
 
     @classmethod
     def start(cls, environment: Mapping[str, str]) -> _Worker:
@@ -151,7 +153,7 @@ class WorkerPool:
         try:
             worker.forget_log()
             answer = self._converse(worker, request, blobs, what, poll)
-            answered = True
+            answered = worker.has_answered = True
             return answer
         finally:
             self._give_back(worker, answered)
@@ -183,8 +185,11 @@ class WorkerPool:
                 self._free.wait(_POLL_S)
                 poll()
             self._busy += 1
-            if self._idle:
-                return self._idle.pop()
+            while self._idle:
+                worker = self._idle.pop()
+                if worker.process.poll() is None:
+                    return worker
+                worker.end()  # it was killed while it had nothing to do
             self.started += 1
         try:
             return _Worker.start(self.environment)
@@ -195,13 +200,15 @@ class WorkerPool:
             raise
 
     def _give_back(self, worker: _Worker, usable: bool) -> None:
-        if not usable:
-            worker.end()
-        with self._free:
-            self._busy -= 1
-            if usable:
-                self._idle.append(worker)
-            self._free.notify()
+        try:
+            if not usable:
+                worker.end()
+        finally:
+            with self._free:
+                self._busy -= 1
+                if usable:
+                    self._idle.append(worker)
+                self._free.notify()
 
     def _converse(
         self,
@@ -226,12 +233,13 @@ class WorkerPool:
         return answer
 
     def _await(self, worker: _Worker, stdout: Any, what: str, poll: Callable[[], None]) -> None:
-        deadline = monotonic() + self.timeout_s
+        limit_s = self.timeout_s + (0.0 if worker.has_answered else _STARTING_S)
+        deadline = monotonic() + limit_s
         while not select.select([stdout], [], [], _POLL_S)[0]:
             poll()
             if monotonic() > deadline:
                 raise CompilerDied(
-                    f"The TPU compiler did not answer within {self.timeout_s:g} s ({what}). It was "
+                    f"The TPU compiler did not answer within {limit_s:g} s ({what}). It was "
                     "ended. Set VTPU_COMPILE_TIMEOUT (seconds) to wait longer."
                     + _quoted(worker.log_tail()),
                     worker.log_tail(),
