@@ -29,6 +29,25 @@ f = jax.jit(lambda x: (io_callback(lambda _: None, None, x, ordered=True), x + 1
 print(f(jnp.ones(3)).shape)
 jax.effects_barrier()
 """
+INSPECTION = """
+import jax, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+x = jax.device_put(np.arange(8.0), NamedSharding(Mesh(np.array(jax.devices()), ("x",)), P("x")))
+
+def f(x, show):
+    y = x * 2
+    jax.debug.inspect_array_sharding(y, callback=show)
+    return y + 1
+for i in range(2):
+    jax.jit(lambda x: f(x, lambda sharding: print(i, tuple(sharding.spec))))(x)
+
+def no(sharding):
+    raise ValueError("not this one")
+try:
+    jax.jit(lambda x: f(x, no))(x)
+except Exception as error:
+    print("not this one" in str(error))
+"""
 
 
 def test_an_argument_whose_memory_no_output_takes_stays_alive(virtual):
@@ -47,3 +66,9 @@ def test_explanations_of_cache_misses_are_shown_to_who_asks_for_them(virtual):
 def test_programs_with_ordered_effects_run(virtual):
     ended = virtual.run(TOKENS)
     assert (ended.exit_code, ended.stdout, ended.stderr) == (0, "(3,)\n", "")
+
+
+def test_the_partitioner_tells_a_program_its_shardings_also_when_the_result_is_known(virtual):
+    ended = virtual.run(INSPECTION)
+    assert (ended.exit_code, ended.stderr) == (0, "")
+    assert ended.stdout == "0 ('x',)\n1 ('x',)\nTrue\n"

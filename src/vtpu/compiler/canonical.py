@@ -21,21 +21,25 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy, stablehlo
 from jaxlib.mlir.passmanager import PassManager
 
-from vtpu.program.locations import parse_location, quote, read_string
+from vtpu.compiler.inspections import CALLBACK_BYTES, placeholder
+from vtpu.program.locations import parse_location, quote, unescape_bytes
 
 #: The file name under which a canonical program's operations stand; the line is their number.
 CANONICAL_FILE = "vtpu"
 
 _BYTECODE = b"ML\xefR"
-_KERNEL_CALL = '#vhlo.string_v1<"tpu_custom_call">'
 
 
 @dataclass(frozen=True, slots=True)
 class CanonicalProgram:
-    """A program and its places: `locations[i]` is what MLIR prints for operation i."""
+    """A program and its places: `locations[i]` is what MLIR prints for operation i.
+
+    `inspections[i]` is the callback that placeholder i stands for, see `inspections`.
+    """
 
     code: bytes
     locations: tuple[str, ...]
+    inspections: tuple[bytes, ...] = ()
 
 
 def canonicalize(code: bytes) -> CanonicalProgram:
@@ -56,8 +60,8 @@ def canonicalize(code: bytes) -> CanonicalProgram:
             module = ir.Module.parse(code)
         except ir.MLIRError as error:
             raise ValueError(f"not a portable StableHLO program: {error}") from error
-        locations = _number_operations(module)
-        return CanonicalProgram(_write(module, like=code), locations)
+        locations, inspections = _canonicalize_operations(module)
+        return CanonicalProgram(_write(module, like=code), locations, inspections)
 
 
 def _load_vhlo(context: ir.Context) -> None:
@@ -68,8 +72,9 @@ def _load_vhlo(context: ir.Context) -> None:
     stablehlo.deserialize_portable_artifact(context, portable)
 
 
-def _number_operations(module: ir.Module) -> tuple[str, ...]:
+def _canonicalize_operations(module: ir.Module) -> tuple[tuple[str, ...], tuple[bytes, ...]]:
     locations: list[str] = []
+    inspections: dict[bytes, int] = {}
 
     def visit(operation: Any) -> Any:
         text = str(operation.location)
@@ -80,11 +85,37 @@ def _number_operations(module: ir.Module) -> tuple[str, ...]:
                 location = ir.Location.name(name, location)
         operation.location = location
         locations.append(text)
-        _strip_kernel(operation)
+        match _call_target(operation):
+            case "tpu_custom_call":
+                _strip_kernel(operation)
+            case "InspectSharding":
+                _take_out_callback(operation, inspections)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
-    return tuple(locations)
+    return tuple(locations), tuple(inspections)
+
+
+def _call_target(operation: Any) -> str | None:
+    attributes = operation.attributes
+    if "call_target_name" not in attributes or "backend_config" not in attributes:
+        return None
+    return unescape_bytes(_string_literal(attributes["call_target_name"])).decode()
+
+
+def _string_literal(attribute: Any) -> str:
+    """What stands between the quotes of `#vhlo.string_v1<"...">`."""
+    printed = str(attribute)
+    return printed[printed.index('"') + 1 : printed.rindex('"')]
+
+
+def _take_out_callback(operation: Any, inspections: dict[bytes, int]) -> None:
+    attributes = operation.attributes
+    callback = unescape_bytes(_string_literal(attributes["backend_config"]))
+    if len(callback) == CALLBACK_BYTES:
+        number = inspections.setdefault(callback, len(inspections))
+        text = placeholder(number).decode()
+        attributes["backend_config"] = ir.Attribute.parse(f"#vhlo.string_v1<{quote(text)}>")
 
 
 def _write(module: ir.Module, like: bytes) -> bytes:
@@ -100,12 +131,7 @@ def _write(module: ir.Module, like: bytes) -> bytes:
 
 def _strip_kernel(operation: Any) -> None:
     attributes = operation.attributes
-    if "call_target_name" not in attributes or "backend_config" not in attributes:
-        return
-    if str(attributes["call_target_name"]) != _KERNEL_CALL:
-        return
-    printed = str(attributes["backend_config"])  # #vhlo.string_v1<"{...}">
-    config = json.loads(read_string(printed, printed.index('"'))[0])
+    config = json.loads(unescape_bytes(_string_literal(attributes["backend_config"])))
     kernel = config.get("custom_call_config", {})
     if "debug_locations" in kernel:
         del kernel["debug_locations"]

@@ -9,8 +9,10 @@ from __future__ import annotations
 import ctypes
 import time
 import zlib
+from dataclasses import replace
 from typing import Any
 
+from vtpu.compiler.inspections import Inspector
 from vtpu.compiler.results import Compiled, DeviceFacts, OutputFacts, TopologyFacts
 from vtpu.pjrt.abi import load_abi
 from vtpu.pjrt.structs import struct
@@ -230,7 +232,8 @@ class Libtpu:
 
     def compile(self, topology: int, code: bytes, code_format: str, options: bytes) -> Compiled:
         """Compiles a program (`mlir` or `hlo` bytes) under serialized compile options."""
-        memory = _Memory()
+        memory, inspector = _Memory(), Inspector()
+        code = inspector.install(code)
         program = struct("PJRT_Program")()
         program.struct_size = load_abi().structs["PJRT_Program"].size
         program.code, program.code_size = memory.text(code), len(code)
@@ -245,7 +248,8 @@ class Libtpu:
         ).executable
         compile_s = time.monotonic() - began
         try:
-            return self._describe_executable(executable, compile_s)
+            compiled = self._describe_executable(executable, compile_s)
+            return replace(compiled, inspected=tuple(inspector.inspected))
         finally:
             self._call("PJRT_Executable_Destroy", executable=executable)
 

@@ -59,7 +59,8 @@ class Compiled:
     """A compiled program.
 
     `memory_stats` are the twelve figures of `PJRT_Executable_GetCompiledMemoryStats` in its order,
-    bytes per device; `packed_hlo` is the optimised module as `hlo_with_config`, compressed by zlib.
+    bytes per device; `packed_hlo` is the optimised module as `hlo_with_config`, compressed by zlib;
+    `inspected` are the shardings that the program asked for, with the number of who asked.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Compiled:
     fingerprint: bytes
     packed_hlo: bytes
     compile_s: float
+    inspected: tuple[tuple[int, bytes], ...] = ()
 
     @property
     def hlo(self) -> bytes:
@@ -80,6 +82,7 @@ def pack(compiled: Compiled) -> bytes:
     """`compiled` as bytes: a JSON header, then the two blobs."""
     header = asdict(compiled)
     blobs = [header.pop("fingerprint"), header.pop("packed_hlo")]
+    header["inspected"] = [(number, sharding.hex()) for number, sharding in compiled.inspected]
     header["blob_sizes"] = [len(b) for b in blobs]
     text = json.dumps(header).encode()
     return b"".join([_MAGIC, struct.pack("<Q", len(text)), text, *blobs])
@@ -105,6 +108,12 @@ def unpack(data: bytes) -> Compiled:
         raise ValueError("a compiled program that is cut or has bytes too many")
     outputs = tuple(OutputFacts(**{**o, "dims": tuple(o["dims"])}) for o in header.pop("outputs"))
     stats = tuple(header.pop("memory_stats"))
+    inspected = tuple((n, bytes.fromhex(text)) for n, text in header.pop("inspected", ()))
     return Compiled(
-        outputs=outputs, memory_stats=stats, fingerprint=blobs[0], packed_hlo=blobs[1], **header
+        outputs=outputs,
+        memory_stats=stats,
+        inspected=inspected,
+        fingerprint=blobs[0],
+        packed_hlo=blobs[1],
+        **header,
     )

@@ -26,7 +26,7 @@ from vtpu.compiler.results import (
 
 _FLAG_VARIABLES = ("LIBTPU_INIT_ARGS", "XLA_FLAGS")
 _REFUSED = b"refused\n"
-_CANONICAL_FORM = 2  # grows when `canonical` changes: tables of the old form are not for the new
+_CANONICAL_FORM = 3  # grows when `canonical` changes: tables of the old form are not for the new
 
 
 class CompilerRefused(Exception):
@@ -60,10 +60,14 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A program text: the hash of its canonical code, and its places by operation number."""
+    """A program text: the hash of its canonical code, its places by operation number, its callbacks.
+
+    `inspections` are addresses of the process that made the text; see `compiler.inspections`.
+    """
 
     content: str
     locations: tuple[str, ...]
+    inspections: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +191,7 @@ class CompilerService:
         stored = self.cache.read("texts", text_key)
         if stored is not None:
             return _decode_source(stored), None
-        code, locations = _canonical(program)
-        source = Source(hashlib.sha256(code).hexdigest(), locations)
+        code, source = _canonical(program)
         self.cache.write("texts", text_key, _encode_source(source))
         return source, code
 
@@ -216,30 +219,34 @@ class CompilerService:
         return header, answer
 
 
-def _canonical(program: Program) -> tuple[bytes, tuple[str, ...]]:
-    """A program's code without places, and the places. Other formats keep theirs."""
+def _canonical(program: Program) -> tuple[bytes, Source]:
+    """A program's code without places, and its source. Other formats keep their places."""
+    as_it_is = (program.code, Source(hashlib.sha256(program.code).hexdigest(), ()))
     if program.format != "mlir":
-        return program.code, ()
+        return as_it_is
     from vtpu.compiler.canonical import canonicalize  # needs jaxlib's MLIR, which is slow to load
 
     try:
         canonical = canonicalize(program.code)
     except ValueError:  # a dialect that jaxlib does not know: compiled as it is, places and all
-        return program.code, ()
-    return canonical.code, canonical.locations
+        return as_it_is
+    content = hashlib.sha256(canonical.code).hexdigest()
+    return canonical.code, Source(content, canonical.locations, canonical.inspections)
 
 
 def _encode_source(source: Source) -> bytes:
     """A source as bytes; most operations share their place with others."""
     unique = list(dict.fromkeys(source.locations))
     index = {text: i for i, text in enumerate(unique)}
-    value = [source.content, unique, [index[text] for text in source.locations]]
+    numbers = [index[text] for text in source.locations]
+    value = [source.content, unique, numbers, [i.hex() for i in source.inspections]]
     return zlib.compress(json.dumps(value).encode(), 1)
 
 
 def _decode_source(data: bytes) -> Source:
-    content, unique, index = json.loads(zlib.decompress(data))
-    return Source(content, tuple(unique[i] for i in index))
+    content, unique, numbers, inspections = json.loads(zlib.decompress(data))
+    locations = tuple(unique[i] for i in numbers)
+    return Source(content, locations, tuple(map(bytes.fromhex, inspections)))
 
 
 def _decode_result(data: bytes) -> Compiled:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+from vtpu.compiler.inspections import report_sharding
 from vtpu.compiler.pool import CompilerStopped
 from vtpu.compiler.results import TopologyFacts
-from vtpu.compiler.service import CompilerRefused, CompilerService, Program, Topology
+from vtpu.compiler.service import Answer, CompilerRefused, CompilerService, Program, Topology
 from vtpu.device import _core
 from vtpu.device.call_stacks import compiling_stack
 from vtpu.device.explanations import Explanations
@@ -167,6 +168,7 @@ class Handlers:
         except _core.StatusError as error:
             self._record_failure(number, asked.name, str(error), began, len(code))
             raise
+        _report_shardings(answer)
         program = LoadableProgram.of_answer(answer, options)
         self._record(number, program, began, answer.from_cache, len(code))
         return program
@@ -237,6 +239,14 @@ class Handlers:
     def flush_failed(self, error: BaseException) -> None:
         """Writing raised something that is not an error of the disk."""
         self._recorder.problem(f"the recording stops early: {error!r}")
+
+
+def _report_shardings(answer: Answer) -> None:
+    """Tells the callbacks of a program which shardings the partitioner chose."""
+    for number, sharding in answer.compiled.inspected:
+        error = report_sharding(answer.source.inspections[number], sharding)
+        if error is not None:
+            raise _core.StatusError(_INTERNAL, error)
 
 
 def _place(attributes: dict[str, Any]) -> str:

@@ -122,11 +122,13 @@ _ESCAPE = re.compile(rb'\\(?:(["\\])|([0-9A-Fa-f]{2}))')
 
 
 def unescape(text: str) -> str:
-    """The text of an MLIR string literal: `a\\22b` is `a"b`."""
-    if "\\" not in text:
-        return text
-    raw = _ESCAPE.sub(lambda m: m[1] or bytes([int(m[2], 16)]), text.encode())
-    return raw.decode(errors="replace")
+    r"""The text of an MLIR string literal: `a\\22b` is `a"b`."""
+    return unescape_bytes(text).decode(errors="replace") if "\\" in text else text
+
+
+def unescape_bytes(text: str) -> bytes:
+    """The bytes of an MLIR string literal, which need not be text."""
+    return _ESCAPE.sub(lambda m: m[1] or bytes([int(m[2], 16)]), text.encode())
 
 
 def quote(text: str) -> str:
