@@ -38,6 +38,7 @@ def main() -> None:
         sample=options.sample,
         test_limit_s=options.test_limit,
         file_limit_s=options.file_limit,
+        memory_bytes=int(options.memory_limit * 2**30),
         only=options.only,
     )
     outcomes: list[Outcome] = []
@@ -89,6 +90,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--sample", type=int, default=0, help="tests per file, evenly spread")
     add("--test-limit", type=float, default=180, metavar="S", help="time for one test")
     add("--file-limit", type=float, default=5400, metavar="S", help="time for one file")
+    add("--memory-limit", type=float, default=12, metavar="GIB", help="memory for one process")
     add("--json", type=Path, metavar="FILE", help="every outcome, one JSON object a line")
     add("--update", action="store_true", help="rewrite the list of known failures, keep reasons")
     add("--brief", action="store_true", help="no lines for classes")

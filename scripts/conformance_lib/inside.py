@@ -7,6 +7,8 @@ leaves behind which test it was in. Told by environment variables:
 * CONFORMANCE_DONE: a file with the names of tests that need not run again, one a line;
 * CONFORMANCE_SAMPLE: how many tests of the file to run, evenly spread; 0 for all;
 * CONFORMANCE_LIMIT_S: how long one test may take;
+* CONFORMANCE_MEMORY_BYTES: how much memory the process may have, so that a test that fails for want
+  of it does not take the machine with it;
 * CONFORMANCE_CHECKOUT: the checkout, for test utilities that JAX's wheel does not hold.
 """
 
@@ -18,6 +20,7 @@ import importlib.machinery
 import importlib.util
 import json
 import os
+import resource
 import sys
 import threading
 import time
@@ -45,6 +48,8 @@ class _TestUtilities(importlib.abc.MetaPathFinder):
         return importlib.util.spec_from_file_location(name, file) if file.exists() else None
 
 
+_BYTES = int(os.environ["CONFORMANCE_MEMORY_BYTES"])
+resource.setrlimit(resource.RLIMIT_AS, (_BYTES, _BYTES))
 sys.meta_path.append(_TestUtilities())  # last: what is installed comes first
 
 

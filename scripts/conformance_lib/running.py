@@ -43,6 +43,7 @@ class Plan:
     sample: int = 0
     test_limit_s: float = 180.0
     file_limit_s: float = 5400.0
+    memory_bytes: int = 12 << 30
     only: str = ""
 
 
@@ -134,6 +135,7 @@ def _environment(run: _Run, done: Path) -> dict[str, str]:
     environment["CONFORMANCE_DONE"] = str(done)
     environment["CONFORMANCE_SAMPLE"] = str(run.plan.sample)
     environment["CONFORMANCE_LIMIT_S"] = str(run.plan.test_limit_s)
+    environment["CONFORMANCE_MEMORY_BYTES"] = str(run.plan.memory_bytes)
     environment["CONFORMANCE_CHECKOUT"] = str(run.plan.checkout)
     return environment
 

@@ -29,6 +29,21 @@ f = jax.jit(lambda x: (io_callback(lambda _: None, None, x, ordered=True), x + 1
 print(f(jnp.ones(3)).shape)
 jax.effects_barrier()
 """
+KERNEL = """
+import traceback
+import jax, jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+def kernel(x, y):
+    y[...] = x[:, ::8]  # Mosaic refuses this
+call = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((8, 16), jnp.float32))
+for _ in range(2):
+    try:
+        call(jnp.ones((8, 128)))
+    except Exception as error:
+        print(type(error).__name__, traceback.extract_tb(error.__traceback__)[-1].line)
+"""
 INSPECTION = """
 import jax, numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
@@ -72,3 +87,9 @@ def test_the_partitioner_tells_a_program_its_shardings_also_when_the_result_is_k
     ended = virtual.run(INSPECTION)
     assert (ended.exit_code, ended.stderr) == (0, "")
     assert ended.stdout == "0 ('x',)\n1 ('x',)\nTrue\n"
+
+
+def test_an_error_of_a_kernel_points_at_its_line_also_when_the_refusal_is_known(virtual):
+    ended = virtual.run(KERNEL)
+    assert (ended.exit_code, ended.stderr) == (0, "")
+    assert ended.stdout == 2 * "MosaicError y[...] = x[:, ::8]  # Mosaic refuses this\n"

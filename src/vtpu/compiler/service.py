@@ -26,6 +26,7 @@ from vtpu.compiler.results import (
 
 _FLAG_VARIABLES = ("LIBTPU_INIT_ARGS", "XLA_FLAGS")
 _REFUSED = b"refused\n"
+_PLACE = "loc("  # in messages about kernels: where the operation stands
 _CANONICAL_FORM = 3  # grows when `canonical` changes: tables of the old form are not for the new
 
 
@@ -158,21 +159,47 @@ class CompilerService:
         """
         source, code = self._source(program)
         key = self._key("program", str(topology), program.format, source.content, program.options)
+        try:
+            compiled, is_known = self._result(key, program, code, topology, poll)
+        except CompilerRefused as refusal:
+            if _PLACE not in str(refusal) or source.inspections:
+                raise
+            self._refuse_with_places(program, topology, poll)
+            raise
+        return Answer(compiled, key, source, is_known)
+
+    def _result(
+        self,
+        key: str,
+        program: Program,
+        code: bytes | None,
+        topology: Topology,
+        poll: Callable[[], None],
+    ) -> tuple[Compiled, bool]:
+        """The result of `code`, by default the program's canonical code, and whether it was known."""
         if (known := self._known_result(key)) is not None:
-            return Answer(known, key, source, True)
+            return known, True
         if code is None:
             code = _canonical(program)[0]
         what = f"compiling {program.name} for {topology.name}"
+        blobs = [code, program.options]
         try:
-            _, blobs = self._ask(
-                "compile", topology, {"format": program.format}, [code, program.options], what, poll
+            _, answer = self._ask(
+                "compile", topology, {"format": program.format}, blobs, what, poll
             )
         except CompilerRefused as refusal:
             text = json.dumps({"code": refusal.code, "message": str(refusal)})
             self.cache.write("programs", key, _REFUSED + text.encode())
             raise
-        self.cache.write("programs", key, blobs[0])
-        return Answer(unpack(blobs[0]), key, source, False)
+        self.cache.write("programs", key, answer[0])
+        return unpack(answer[0]), False
+
+    def _refuse_with_places(
+        self, program: Program, topology: Topology, poll: Callable[[], None]
+    ) -> None:
+        """Raises a refusal of this very text: JAX looks for the user's lines in the message."""
+        key = self._key("text", str(topology), program.format, program.code, program.options)
+        self._result(key, program, program.code, topology, poll)
 
     def _known_result(self, key: str) -> Compiled | None:
         stored = self.cache.read("programs", key)
