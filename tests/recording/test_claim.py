@@ -1,5 +1,11 @@
 """Claiming a recording's file."""
 
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
 from vtpu.recording.claim import backup_of, claim_file, release_unused
 
 
@@ -24,6 +30,30 @@ def test_two_runs_at_once_get_files_of_their_own(tmp_path):
     third, file3 = claim_file(tmp_path / "run.vtpu")
     with file1, file2, file3:
         assert [first.name, second.name, third.name] == ["run.vtpu", "run-2.vtpu", "run-3.vtpu"]
+
+
+def test_many_runs_that_start_together_get_files_of_their_own(tmp_path):
+    (tmp_path / "run.vtpu").write_text("older")
+    together = threading.Barrier(20)
+
+    def claim(_):
+        together.wait()
+        return claim_file(tmp_path / "run.vtpu")
+
+    with ThreadPoolExecutor(20) as threads:
+        claims = list(threads.map(claim, range(20)))
+    assert len({path for path, _ in claims}) == 20
+    assert (tmp_path / "run.vtpu~").read_text() == "older"
+    assert len(list(tmp_path.iterdir())) == 21
+    for _, file in claims:
+        file.close()
+
+
+def test_what_is_no_file_is_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="no file"):
+        claim_file(tmp_path / "pipe")
+    assert (tmp_path / "pipe").is_fifo()
 
 
 def test_a_claim_ends_with_its_file(tmp_path):

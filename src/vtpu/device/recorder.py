@@ -6,8 +6,10 @@ kept as a problem for the report.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
+import sys
 import tempfile
 import threading
 from collections.abc import Callable
@@ -18,7 +20,7 @@ from typing import BinaryIO
 import numpy as np
 
 from vtpu.device import _core
-from vtpu.recording.claim import claim_file
+from vtpu.recording.claim import claim_file, release_unused
 from vtpu.recording.events import EVENT_DTYPE
 from vtpu.recording.file import RecordingWriter
 from vtpu.recording.recording import DeviceMemory, EndRecord, ProgramRecord, RunRecord
@@ -56,16 +58,26 @@ class Recorder:
         self._began = monotonic()
         self._stacks = self._shapes = 0
         self._taps: list[EventTap] = []
-        self._is_writing = False
+        self._is_writing = self._stops_early = False
         self._file = self._open(out, is_claimed)
-        self._writer = self._begin(run)  # None: nothing is written any more
+        self._writer: RecordingWriter | None = self._begin(run, is_claimed)  # None: it ended
 
-    def _begin(self, run: RunRecord) -> RecordingWriter | None:
+    def _begin(self, run: RunRecord, is_claimed: bool) -> RecordingWriter:
         try:
             return RecordingWriter(self._file, run)
-        except OSError as error:
-            self.problem(f"there is no recording: {error.strerror}")
-            return None
+        except OSError as error:  # not even this fits on the disk
+            self.problem(f"the recording cannot be written to {self.path}: {error.strerror}")
+            self._give_up_file(is_claimed)
+            return RecordingWriter(self._file, run)
+
+    def _give_up_file(self, is_claimed: bool) -> None:
+        """Goes on in memory. Who made the file for us and would report learns it from its absence."""
+        if self.path and is_claimed:
+            sys.stderr.write(f"vtpu: {self.problems[-1]}\n")
+            self.path.unlink(missing_ok=True)
+        elif self.path:
+            release_unused(self.path)
+        self.path, self._file = None, io.BytesIO()
 
     def _open(self, out: Path | None, is_claimed: bool) -> BinaryIO:
         try:
@@ -74,13 +86,13 @@ class Recorder:
         except OSError as error:
             self.problem(f"the recording cannot be written to {out}: {error.strerror}")
         try:
-            return tempfile.TemporaryFile(prefix="vtpu-", suffix=".vtpu")
+            return tempfile.TemporaryFile(buffering=0, prefix="vtpu-", suffix=".vtpu")
         except OSError:  # no folder for temporary files
             return io.BytesIO()
 
     def _open_at(self, out: Path, is_claimed: bool) -> BinaryIO:
         if is_claimed:
-            self.path, file = out, out.open("r+b")
+            self.path, file = out, out.open("r+b", buffering=0)
         else:
             self.path, file = claim_file(out)
         return file
@@ -113,8 +125,11 @@ class Recorder:
         return np.concatenate([np.empty(0, EVENT_DTYPE), *tap.batches])
 
     def end(self, client: int, compiler_starts: int) -> None:
-        """Writes the end; later events are not recorded."""
-        self._write(lambda writer: writer.end(self._describe_end(client, compiler_starts)))
+        """Writes the end, also when nothing else could be written; later events are not recorded."""
+        self.flush()
+        with self._lock, contextlib.suppress(OSError):
+            if self._writer:
+                self._writer.end(self._describe_end(client, compiler_starts))
         self._writer = None
 
     def _describe_end(self, client: int, compiler_starts: int) -> EndRecord:
@@ -140,7 +155,7 @@ class Recorder:
             return data
 
     def _write(self, write: Callable[[RecordingWriter], object]) -> None:
-        """Writes what happened, then runs `write`; an error of the disk ends all writing.
+        """Writes what happened, then runs `write`; an error of the disk ends that for good.
 
         Does nothing in a forked child, nor within itself (a finalizer that runs a program).
         """
@@ -152,11 +167,11 @@ class Recorder:
             self._is_writing = True
             try:
                 self._flush()
-                if self._writer:
+                if self._writer and not self._stops_early:
                     write(self._writer)
             except OSError as error:
                 self.problem(f"the recording stops early: {error.strerror}")
-                self._writer = None
+                self._stops_early = True
             finally:
                 self._is_writing = False
 
@@ -165,7 +180,7 @@ class Recorder:
         events = np.frombuffer(raw, _CORE_DTYPE).astype(EVENT_DTYPE)
         for tap in self._taps:
             tap.batches.append(events)
-        if self._writer is None:
+        if self._writer is None or self._stops_early:
             return
         stacks = _core.stacks_after(self._stacks)
         shapes = _core.shapes_from(self._shapes)

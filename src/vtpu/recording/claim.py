@@ -5,7 +5,11 @@ The claim is an advisory lock on the file itself, which ends with the process; n
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import fcntl
+import os
+from collections.abc import Generator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -20,19 +24,19 @@ def claim_file(out: Path) -> tuple[Path, BinaryIO]:
     Raises:
         OSError: no file can be made there.
     """
-    for attempt in range(1, _MOST_RUNS_AT_ONCE):
-        path = out if attempt == 1 else out.with_stem(f"{out.stem}-{attempt}")
-        if path.exists():
-            if _is_claimed(path):
-                continue
-            path.replace(backup_of(path))
-        try:
-            file = path.open("x+b")
-        except FileExistsError:  # another run was faster
-            continue
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return path, file
-    raise OSError(0, "too many runs write there at once", str(out))
+    with _alone_in(out.parent):
+        for attempt in range(1, _MOST_RUNS_AT_ONCE):
+            path = out if attempt == 1 else out.with_stem(f"{out.stem}-{attempt}")
+            if path.exists():
+                if not path.is_file():
+                    raise OSError(errno.EEXIST, "what is there is no file", str(path))
+                if _is_claimed(path):
+                    continue
+                path.replace(backup_of(path))
+            file = path.open("x+b", buffering=0)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return path, file
+    raise OSError(errno.EBUSY, "too many runs write there at once", str(out))
 
 
 def backup_of(path: Path) -> Path:
@@ -41,11 +45,25 @@ def backup_of(path: Path) -> Path:
 
 
 def release_unused(path: Path) -> None:
-    """Takes back a claim whose file stayed empty: the older file stands in its place again."""
-    if path.exists() and path.stat().st_size == 0:
-        path.unlink()
+    """Takes back a claim whose file stayed empty or is gone: the older file stands there again."""
+    with _alone_in(path.parent):
+        if path.exists() and path.stat().st_size > 0:
+            return
+        path.unlink(missing_ok=True)
         if backup_of(path).exists():
             backup_of(path).replace(path)
+
+
+@contextlib.contextmanager
+def _alone_in(folder: Path) -> Generator[None, None, None]:
+    """Lets one run after the other look and claim, by the folder's own lock where it has one."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _is_claimed(path: Path) -> bool:

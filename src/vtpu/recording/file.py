@@ -53,11 +53,14 @@ class NotARecording(VtpuError):
 
 
 class RecordingWriter:
-    """Appends chunks to an open binary file. Raises OSError when the disk is full."""
+    """Appends chunks to an open, unbuffered binary file.
+
+    Each is written whole or not at all: every method raises OSError when the disk is full.
+    """
 
     def __init__(self, file: BinaryIO, run: RunRecord) -> None:
         self._file = file
-        self._file.write(MAGIC)
+        _append(self._file, MAGIC)
         self._chunk(b"RUN_", _json(asdict(run)))
 
     def stacks(self, stacks: Iterable[Iterable[tuple[str, str, int]]]) -> None:
@@ -95,8 +98,20 @@ class RecordingWriter:
         self._chunk(b"EXIT", _json(code))
 
     def _chunk(self, tag: bytes, payload: bytes) -> None:
-        self._file.write(encode_chunk(tag, payload))
-        self._file.flush()
+        _append(self._file, encode_chunk(tag, payload))
+
+
+def _append(file: BinaryIO, data: bytes) -> None:
+    """Writes all of `data` at the end, or nothing of it."""
+    start = file.tell()
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[file.write(rest) :]
+    except OSError:
+        file.seek(start)
+        file.truncate()
+        raise
 
 
 def encode_chunk(tag: bytes, payload: bytes) -> bytes:
@@ -106,9 +121,9 @@ def encode_chunk(tag: bytes, payload: bytes) -> bytes:
 
 
 def append_exit_code(path: Path, code: int) -> None:
-    """Adds the exit code to a finished file."""
-    with path.open("ab") as file:
-        file.write(encode_chunk(b"EXIT", _json(code)))
+    """Adds the exit code to a finished file. Raises OSError when the disk is full."""
+    with path.open("ab", buffering=0) as file:
+        _append(file, encode_chunk(b"EXIT", _json(code)))
 
 
 def _json(value: Any) -> bytes:
