@@ -16,6 +16,17 @@ def test_what_is_written_is_read_back(tmp_path):
     assert cache.problem is None
 
 
+@pytest.mark.parametrize("damage", [lambda d: d[:-1], lambda d: d[:2], lambda d: d[:-1] + b"?"])
+def test_a_damaged_result_is_as_if_it_were_not_there(tmp_path, damage):
+    cache = ResultCache(tmp_path)
+    cache.write("programs", "ab12", b"data")
+    (path,) = (p for p in tmp_path.rglob("*") if p.is_file())
+    path.write_bytes(damage(path.read_bytes()))
+    assert cache.read("programs", "ab12") is None
+    cache.write("programs", "ab12", b"data")
+    assert cache.read("programs", "ab12") == b"data"
+
+
 def test_nothing_but_whole_results_lies_in_the_folder(tmp_path):
     ResultCache(tmp_path).write("programs", "ab12", b"data")
     assert [p.name for p in tmp_path.rglob("*") if p.is_file()] == ["ab12"]
@@ -24,7 +35,7 @@ def test_nothing_but_whole_results_lies_in_the_folder(tmp_path):
 def test_the_least_recently_used_results_go_first(tmp_path):
     cache = ResultCache(tmp_path, limit_bytes=1000)
     for i in range(10):
-        cache.write("programs", f"{i:04d}", bytes(99))
+        cache.write("programs", f"{i:04d}", bytes(95))  # and its checksum
         os.utime(tmp_path / "programs" / "00" / f"{i:04d}", (i, i))
     cache.read("programs", "0000")
     cache.write("programs", "9999", bytes(200))

@@ -1,6 +1,6 @@
 """Results of the compiler on disk, by the hash of what was asked, within a size limit.
 
-A file per result. Files are written beside and moved into place, so that two processes never see
+A file per result: the CRC-32 of its bytes, then the bytes. Files are written beside and moved into place, so that two processes never see
 half of one and no lock is needed; reading one marks it as used, and the least recently used go first
 when the limit is passed. A cache that cannot be written only costs time: `problem` says why.
 """
@@ -10,11 +10,13 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from time import time
 
 _STALE_S = 3600.0
+_CHECKSUM_BYTES = 4
 DEFAULT_LIMIT_BYTES = 4 << 30
 
 
@@ -27,11 +29,14 @@ class ResultCache:
     problem: str | None = None
 
     def read(self, kind: str, key: str) -> bytes | None:
-        """The bytes stored under `key`, or None."""
+        """The bytes stored under `key`; None when there are none, or damaged ones."""
         path = self._path(kind, key)
         try:
-            data = path.read_bytes()
+            stored = path.read_bytes()
         except OSError:
+            return None
+        checksum, data = stored[:_CHECKSUM_BYTES], stored[_CHECKSUM_BYTES:]
+        if checksum != _checksum(data):
             return None
         with contextlib.suppress(OSError):  # a cache that may only be read is of use too
             os.utime(path)
@@ -45,7 +50,7 @@ class ResultCache:
             handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
             try:
                 with os.fdopen(handle, "wb") as file:
-                    file.write(data)
+                    file.write(_checksum(data) + data)
                 Path(temporary).replace(path)
             except BaseException:
                 with contextlib.suppress(OSError):
@@ -95,6 +100,10 @@ class ResultCache:
                 with contextlib.suppress(OSError):
                     path.unlink()
                 total -= size
+
+
+def _checksum(data: bytes) -> bytes:
+    return zlib.crc32(data).to_bytes(_CHECKSUM_BYTES, "little")
 
 
 def _is_due(added: int, limit: int) -> bool:
