@@ -6,6 +6,7 @@ chosen by its environment. Its output, its errors and its exit code are its own.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import signal
@@ -64,7 +65,7 @@ def run_and_report(arguments: list[str], *, on: str, host: int, out: Path, json:
     if problem is None:
         release_unused(path)
     else:
-        path.unlink()
+        path.unlink(missing_ok=True)
     if status < 0:
         _die_by(-status)
     return status
@@ -144,5 +145,6 @@ def _report(path: Path, status: int, json: str | None, problem: str | None) -> N
 
 def _die_by(number: int) -> None:
     """Ends this process as the child ended, so that shells see the same."""
-    signal.signal(number, signal.SIG_DFL)
+    with contextlib.suppress(OSError):  # SIGKILL does so without being asked
+        signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)

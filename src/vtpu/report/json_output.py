@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from vtpu.analysis.summary import RunSummary
+from vtpu.errors import UsageError
 from vtpu.evidence import Basis
 
 RUN_SCHEMA = "vtpu.run/1"
@@ -56,11 +57,16 @@ def write_json(value: dict[str, Any], target: str) -> None:
     """Writes a JSON value to a file, or to standard output for `-`.
 
     Raises:
-        OSError: the file cannot be written.
+        UsageError: the file cannot be written.
     """
     text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
     if target == "-":
         sys.stdout.write(text)
         sys.stdout.flush()
     else:
-        Path(target).write_text(text, encoding="utf-8")
+        try:
+            Path(target).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise UsageError(
+                f"the report cannot be written to {target}: {error.strerror}"
+            ) from error

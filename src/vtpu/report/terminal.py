@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
 from vtpu.analysis.summary import summarize
+from vtpu.errors import UsageError
 from vtpu.recording.file import append_exit_code, load_recording
 from vtpu.recording.recording import Recording
 from vtpu.report.run_report import run_document
 from vtpu.report.text import print_document
+
+_NOT_USED = (
+    "vtpu: the program ended without using the TPU: nothing was recorded. If it selects another "
+    "platform itself (jax_platforms, JAX_PLATFORMS), it ran there."
+)
 
 
 def report_run(path: Path, *, exit_code: int, json: str | None, problem: str | None) -> None:
@@ -19,18 +26,21 @@ def report_run(path: Path, *, exit_code: int, json: str | None, problem: str | N
 
     `problem`: why `path` is not the file that was asked for.
     """
-    if path.stat().st_size == 0:
-        print(
-            "vtpu: the program ended without using the TPU: nothing was recorded. If it selects "
-            "another platform itself (jax_platforms, JAX_PLATFORMS), it ran there.",
-            file=sys.stderr,
-        )
+    if not path.exists():  # the program could not write it, and said so
         return
-    append_exit_code(path, exit_code)
-    recording = load_recording(path)
+    if path.stat().st_size == 0:
+        if exit_code == 0:  # else it said itself what is wrong
+            print(_NOT_USED, file=sys.stderr)
+        return
+    with contextlib.suppress(OSError):  # the disk is full
+        append_exit_code(path, exit_code)
+    recording = replace(load_recording(path), exit_code=exit_code)
     if problem:
         recording = replace(recording, problems=(*recording.problems, problem))
-    report_recording(recording, str(path), json)
+    try:
+        report_recording(recording, None if problem else str(path), json)
+    except UsageError as error:  # the program's end counts, not the report's
+        print(f"vtpu: {error}", file=sys.stderr)
 
 
 def report_recording(
@@ -39,11 +49,14 @@ def report_recording(
     """Prints the report of a recording, or writes it as JSON (`-`: in place of the report).
 
     `file`: where people read it; by default standard output.
+
+    Raises:
+        UsageError: the file for the JSON cannot be written.
     """
     summary = summarize(recording)
+    if json != "-":
+        print_document(run_document(summary, path), file or sys.stdout)
     if json:
         from vtpu.report.json_output import run_as_json, write_json
 
         write_json(run_as_json(summary), json)
-    if json != "-":
-        print_document(run_document(summary, path), file or sys.stdout)
