@@ -15,15 +15,14 @@ if TYPE_CHECKING:
 
 def initialize() -> None:
     """Called by JAX: puts the slice in place when `JAX_PLATFORMS=vtpu` or `VTPU_ON` is set."""
-    from vtpu.device.settings import is_asked_for, read_settings
+    from vtpu.device.settings import is_asked_for
 
     if not is_asked_for():
         return
     from vtpu.device.attach import attach_when_used, current_session
 
     if current_session() is None:
-        settings = read_settings()
-        attach_when_used(settings, _print_report if settings.prints_report else None)
+        attach_when_used(_print_report)
 
 
 def attach(

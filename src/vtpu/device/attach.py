@@ -83,20 +83,22 @@ def attach(settings: Settings, at_end: Callable[[Session], None] | None = None) 
     return session
 
 
-def attach_when_used(settings: Settings, at_end: Callable[[Session], None] | None = None) -> None:
-    """The same, but only once JAX makes its TPU backend, which then fails with what is wrong."""
-    _register(lambda: _start(settings, at_end), whatever_was_asked=False)
+def attach_when_used(at_end: Callable[[Session], None]) -> None:
+    """The same with the slice of the environment, but only once JAX makes its TPU backend.
+
+    That then fails with what is wrong. `at_end` is called unless the environment wants no report.
+    """
+    _register(lambda: _start_of_environment(at_end), whatever_was_asked=False)
 
 
-def function_table(at_end: Callable[[Session], None] | None = None) -> object:
+def function_table(at_end: Callable[[Session], None]) -> object:
     """The function table on the slice of the environment, for a loader that JAX has not asked.
 
     Every function refuses with what is wrong when there is no such slice.
     """
     handlers: Handlers | _Refusal
     try:
-        settings = read_settings()
-        handlers = _start(settings, at_end if settings.prints_report else None).handlers
+        handlers = _start_of_environment(at_end).handlers
     except VtpuError as error:
         handlers = _Refusal(str(error))
     return _table_of(handlers)
@@ -119,6 +121,11 @@ def _table_of(handlers: Handlers | _Refusal) -> object:
     _core.set_handlers(handlers)
     _core.set_profiler_table_size(_profiler_table_bytes())
     return _core.api_capsule()
+
+
+def _start_of_environment(at_end: Callable[[Session], None]) -> Session:
+    settings = read_settings()
+    return _start(settings, at_end if settings.prints_report else None)
 
 
 def _start(settings: Settings, at_end: Callable[[Session], None] | None) -> Session:
