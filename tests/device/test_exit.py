@@ -55,6 +55,23 @@ jax.profiler.start_trace(tempfile.mkdtemp())
 f(x)
 """,
 }
+WAITS = """
+import atexit, threading
+asked = threading.Event()
+def wait():
+    asked.set()
+    thread.join()
+    print("joined")
+atexit.register(wait)  # before JAX is there, so it runs behind the end of the recording
+import jax, jax.numpy as jnp
+f = jax.jit(lambda x: x + 1)
+x = f(jnp.ones(3))
+def work():
+    asked.wait()
+    for _ in range(3): f(x)
+thread = threading.Thread(target=work, daemon=True)
+thread.start()
+"""
 
 
 @pytest.mark.parametrize("what", ALIVE)
@@ -73,3 +90,8 @@ def test_an_exception_ends_a_program_as_python_ends_it(virtual):
 def test_a_recording_without_room_on_the_disk_does_not_end_the_program(virtual):
     ended = virtual.run(BEGIN + "print(x.shape)", VTPU_OUT="/dev/full/run.vtpu")
     assert (ended.exit_code, ended.stdout, ended.stderr) == (0, "(8, 128)\n", "")
+
+
+def test_a_function_at_exit_may_wait_for_a_thread_that_executes(virtual):
+    ended = virtual.run(WAITS)
+    assert (ended.exit_code, ended.stdout, ended.stderr) == (0, "joined\n", "")

@@ -13,9 +13,8 @@
 #define is_finalizing _Py_IsFinalizing
 #endif
 
-/* Longer than the functions that run at exit take, shorter than anybody's patience: one of them may
- * wait for a thread that waits here. */
-enum { LONGEST_WAIT_MS = 5000 };
+/* Longer than the functions that run at exit take, shorter than anybody's patience. */
+enum { LONGEST_WAIT_MS = 3000 };
 
 static volatile bool alive, leaving;
 static atomic_int staying;
@@ -48,6 +47,7 @@ void vt_may_stay(void) {
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
   }
   atomic_fetch_sub(&staying, 1);
+  leaving = false; /* the end does not come: it may wait for this thread */
 }
 
 static void close_locks(void) {
