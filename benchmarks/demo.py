@@ -1,6 +1,6 @@
 """Wall time of the demo, warm, against the same script on JAX's CPU backend with its compilations cached.
 
-    python benchmarks/demo.py
+python benchmarks/demo.py
 """
 
 import os

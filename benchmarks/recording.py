@@ -1,6 +1,6 @@
 """Memory per event at a million events, kept in the process (nothing is written down).
 
-    python benchmarks/recording.py
+python benchmarks/recording.py
 """
 
 import os
@@ -31,9 +31,7 @@ print(f"{events:,.0f} events, {(after - before) * 1024 / events:.0f} bytes each"
 
 def main():
     environment = {"JAX_PLATFORMS": "vtpu", "VTPU_ON": "v5e-1", "VTPU_REPORT": "off"}
-    subprocess.run(
-        [sys.executable, "-c", CHILD], env={**os.environ, **environment}, check=True
-    )
+    subprocess.run([sys.executable, "-c", CHILD], env={**os.environ, **environment}, check=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Wall time of `vtpu --help`, which imports no jax.
 
-    python benchmarks/startup.py
+python benchmarks/startup.py
 """
 
 import statistics

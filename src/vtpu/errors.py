@@ -1,9 +1,9 @@
 """The exceptions that vtpu raises for people: what happened, where, what to do.
 
-    VtpuError
-    ├── UsageError          the command or call was wrong
-    ├── CompilerMissing     no libtpu for this platform
-    └── CompilerDied        libtpu crashed, hung or was killed
+VtpuError
+├── UsageError          the command or call was wrong
+├── CompilerMissing     no libtpu for this platform
+└── CompilerDied        libtpu crashed, hung or was killed
 """
 
 from __future__ import annotations

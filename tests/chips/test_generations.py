@@ -148,5 +148,5 @@ def test_an_unknown_generation_is_a_key_error() -> None:
 def test_importing_the_room_imports_neither_jax_nor_numpy(module: str) -> None:
     code = f"import sys, vtpu.chips; sys.exit({module!r} in sys.modules)"
     expected = 1 if module == "tomllib" else 0  # tomllib shows that the test can fail
-    ended = subprocess.run([sys.executable, "-c", code], check=False)  # noqa: S603 - own code
+    ended = subprocess.run([sys.executable, "-c", code], check=False)
     assert ended.returncode == expected

@@ -94,7 +94,7 @@ def ask_libtpu(questions: Sequence[Question]) -> list[Answer]:
     answers: list[Answer] = []
     while len(answers) < len(questions):
         rest = questions[len(answers) :]
-        child = subprocess.run(  # noqa: S603 - own code
+        child = subprocess.run(
             [sys.executable, "-c", CHILD],
             input="".join(json.dumps(question) + "\n" for question in rest),
             capture_output=True,

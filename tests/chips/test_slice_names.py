@@ -233,7 +233,7 @@ def test_the_message_holds_the_text_the_reason_the_near_names_and_the_slug() -> 
 
 def test_a_refusal_survives_the_way_between_processes() -> None:
     error = UnknownSlice("v5e-7", "no such size", ("v5e-4",))
-    assert str(error) == str(pickle.loads(pickle.dumps(error)))  # noqa: S301 - own bytes
+    assert str(error) == str(pickle.loads(pickle.dumps(error)))
 
 
 @pytest.mark.parametrize(

@@ -180,6 +180,6 @@ def test_the_usual_machine_needs_the_fewest_hosts() -> None:
 
 def test_a_slice_is_a_value_that_can_be_hashed_and_sent_to_a_worker() -> None:
     found = parse_slice("2*v5p-128")
-    copy = pickle.loads(pickle.dumps(found))  # noqa: S301 - own bytes
+    copy = pickle.loads(pickle.dumps(found))
     assert found == copy
     assert {found: 1}[copy] == 1

@@ -85,11 +85,11 @@ def _canonicalize_operations(module: ir.Module) -> tuple[tuple[str, ...], tuple[
                 location = ir.Location.name(name, location)
         operation.location = location
         locations.append(text)
-        match _call_target(operation):
-            case "tpu_custom_call":
-                _strip_kernel(operation)
-            case "InspectSharding":
-                _take_out_callback(operation, inspections)
+        target = _call_target(operation)
+        if target == "tpu_custom_call":
+            _strip_kernel(operation)
+        elif target == "InspectSharding":
+            _take_out_callback(operation, inspections)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)

@@ -106,7 +106,7 @@ def unpack(data: bytes) -> Compiled:
         at += blob_size
     if at != len(data):
         raise ValueError("a compiled program that is cut or has bytes too many")
-    outputs = tuple(OutputFacts(**{**o, "dims": tuple(o["dims"])}) for o in header.pop("outputs"))
+    outputs = tuple(_output(facts) for facts in header.pop("outputs"))
     stats = tuple(header.pop("memory_stats"))
     inspected = tuple((n, bytes.fromhex(text)) for n, text in header.pop("inspected", ()))
     return Compiled(
@@ -117,3 +117,8 @@ def unpack(data: bytes) -> Compiled:
         packed_hlo=blobs[1],
         **header,
     )
+
+
+def _output(facts: dict[str, Any]) -> OutputFacts:
+    facts["dims"] = tuple(facts["dims"])
+    return OutputFacts(**facts)

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from vtpu.chips import Slice, parse_slice
 from vtpu.compiler.cache import ResultCache
@@ -186,7 +187,7 @@ def _register(session: Callable[[], Session], whatever_was_asked: bool) -> None:
     """Makes the slice JAX's backend `tpu`. `session` is called when that is first needed."""
     import jax
     from jax._src import xla_bridge
-    from jax._src.lib import _jax, _profiler, xla_client
+    from jax._src.lib import _jax, _profiler, xla_client  # pyright: ignore[reportPrivateImportUsage, reportAttributeAccessIssue]
 
     def table() -> object:
         table = _table_of(session().handlers)
@@ -199,7 +200,7 @@ def _register(session: Callable[[], Session], whatever_was_asked: bool) -> None:
         table()
         return xla_bridge.make_pjrt_c_api_client(_PLATFORM)
 
-    def make_topology(*args: object, **options: object) -> object:
+    def make_topology(*args: Any, **options: Any) -> object:
         return xla_client.make_c_api_device_topology(table(), *args, **options)
 
     xla_bridge.register_backend_factory(

@@ -21,7 +21,9 @@ def _declare(type_name: str, name: str) -> str:
     if count:
         return f"{element} {name}[{count}]"
     if "(" in type_name:  # a function pointer: the name goes behind its stars
-        return re.sub(r"\(( ?\*)+ ?\)", lambda m: m[0].replace(" ", "")[:-1] + name + ")", type_name, count=1)
+        return re.sub(
+            r"\(( ?\*)+ ?\)", lambda m: m[0].replace(" ", "")[:-1] + name + ")", type_name, count=1
+        )
     return f"{type_name} {name}"
 
 

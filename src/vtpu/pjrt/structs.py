@@ -55,9 +55,7 @@ def struct(name: str) -> Any:
         AssertionError: ctypes lays it out otherwise than the ABI says (not a 64-bit platform).
     """
     description = load_abi().structs[name]
-    members = [
-        _member(name, i, group) for i, group in enumerate(group_unions(description.fields))
-    ]
+    members = [_member(name, i, group) for i, group in enumerate(group_unions(description.fields))]
     built = type(
         name,
         (ctypes.Structure,),

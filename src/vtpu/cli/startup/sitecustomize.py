@@ -5,11 +5,18 @@ lets a `sitecustomize` of the user's run, and waits for JAX to be imported, to t
 `jax.distributed` what cluster this is. Nothing is imported here that the program does not import.
 """
 
+from __future__ import annotations
+
 import importlib.abc
 import importlib.machinery
 import importlib.util
 import os
 import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import ModuleType
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 _CLUSTERS = "jax._src.clusters"
@@ -36,7 +43,12 @@ def _run_users_own() -> None:
 class _WhenClustersLoad(importlib.abc.MetaPathFinder):
     """Registers the virtual slice's cluster right after JAX has loaded its own kinds."""
 
-    def find_spec(self, fullname, path, target=None):
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,
+        target: ModuleType | None = None,
+    ) -> importlib.machinery.ModuleSpec | None:
         if fullname != _CLUSTERS:
             return None
         sys.meta_path.remove(self)
@@ -45,7 +57,7 @@ class _WhenClustersLoad(importlib.abc.MetaPathFinder):
             return spec
         load = spec.loader.exec_module
 
-        def load_and_register(module):
+        def load_and_register(module: ModuleType) -> None:
             load(module)
             from vtpu.device.cluster import register_cluster
 
