@@ -104,6 +104,7 @@ class Run(Ended):
 
 def source_of(line: SourceLine) -> str:
     """The text of a line of a program."""
+    linecache.checkcache(line.file)  # a test may write its program anew
     return linecache.getline(line.file, line.line)
 
 
