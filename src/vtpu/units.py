@@ -55,3 +55,8 @@ def format_seconds(seconds: float) -> str:
 def format_count(count: int) -> str:
     """A number of things, with thousands apart."""
     return f"{count:,}"
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things with their name: `1 device`, `4 devices`."""
+    return f"{format_count(count)} {noun}{'' if count == 1 else 's'}"

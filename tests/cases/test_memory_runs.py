@@ -259,17 +259,23 @@ def test_batches_of_every_size_fit(bench: Bench) -> None:
     assert run.program("jit_loss").calls == 3
 
 
-@pytest.mark.xfail(
-    libtpu_release() in ("0.0.42.1", "0.0.50.1"),
-    reason="these releases count fragmentation twice in `temp_size_in_bytes`, which vtpu reserves: "
-    "7.81 GiB, of which the compiler's log says `HLO temp 4.59G`",
-    strict=True,
-)
 def test_a_program_reserves_what_the_compiler_placed(bench: Bench) -> None:
     case = load_case("remat-scan-of-steps")
     run = bench.run(case.program, on=case.topology)
     reserved = run.summary.hbm[0].peak_reserved_bytes
     assert reserved == pytest.approx(case.expected["temp_bytes"]["step"], rel=0.1)
+
+
+def test_the_reservation_is_the_same_when_the_user_dumps_what_the_compiler_does(
+    bench: Bench,
+) -> None:
+    case = load_case("remat-scan-of-steps")
+    dump = bench.folder / "dump"
+    flags = f"--xla_dump_to={dump} --xla_dump_hlo_as_proto=true"
+    run = bench.run(case.program, on=case.topology, XLA_FLAGS=flags)
+    reserved = run.summary.hbm[0].peak_reserved_bytes
+    assert reserved == pytest.approx(case.expected["temp_bytes"]["step"], rel=0.1)
+    assert list(dump.glob("*jit__lambda*.after_optimizations.hlo.pb"))  # and they stay
 
 
 def test_a_result_moved_to_the_host_takes_no_hbm(bench: Bench) -> None:

@@ -22,6 +22,7 @@ programs = st.builds(
     Compiled,
     name=text,
     outputs=st.lists(outputs, max_size=3).map(tuple),
+    hbm_temp_bytes=st.integers(0, 2**62),
     memory_stats=st.lists(st.integers(-(2**62), 2**62), min_size=12, max_size=12).map(tuple),
     costs=st.dictionaries(text, st.floats(allow_nan=False), max_size=3),
     fingerprint=st.binary(max_size=40),
@@ -45,7 +46,7 @@ def test_a_cut_program_is_refused(program, data):
 def test_the_module_is_kept_compressed():
     module = b"hlo " * 1000
     program = Compiled(
-        name="jit_f", outputs=(), memory_stats=(0,) * 12, costs={}, fingerprint=b"",
+        name="jit_f", outputs=(), memory_stats=(0,) * 12, hbm_temp_bytes=0, costs={}, fingerprint=b"",
         packed_hlo=zlib.compress(module), compile_s=0.0,
     )  # fmt: skip
     assert program.hlo == module

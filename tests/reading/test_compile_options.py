@@ -5,10 +5,12 @@ from hypothesis import strategies as st
 
 from vtpu.reading import wire
 from vtpu.reading.compile_options import (
+    dump_folder,
     encode_assignment,
     normalize,
     on_device,
     read_compile_options,
+    with_dump,
 )
 
 
@@ -54,3 +56,15 @@ def test_normal_options_say_the_same_as_before():
     data = options(2, 2, (3, 1, 2, 0), wire.write_field(31, 3))
     assert read_compile_options(normalize(data)) == read_compile_options(data)
     assert normalize(normalize(data)) == normalize(data)
+
+
+def test_a_dump_that_the_user_asked_for_is_seen_however_it_was_asked():
+    plain = options(1, 1)
+    assert dump_folder(plain) == ""
+    assert dump_folder(with_dump(plain, "/somewhere")) == "/somewhere"
+    assert dump_folder(options(1, 1, debug=wire.write_field(109, "/by-flags"))) == "/by-flags"
+
+
+def test_options_with_a_dump_spread_the_program_the_same():
+    data = options(2, 2, (3, 1, 2, 0))
+    assert read_compile_options(with_dump(data, "/x")) == read_compile_options(data)

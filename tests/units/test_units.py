@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vtpu.units import GIB, format_bytes, format_count, format_seconds, parse_bytes
+from vtpu.units import GIB, counted, format_bytes, format_count, format_seconds, parse_bytes
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,7 @@ def test_durations_are_shown_in_the_unit_that_fits(seconds, text):
 
 def test_large_counts_have_their_thousands_apart():
     assert format_count(1234567) == "1,234,567"
+
+
+def test_one_thing_is_named_in_the_singular():
+    assert [counted(n, "device") for n in (0, 1, 1024)] == ["0 devices", "1 device", "1,024 devices"]

@@ -7,6 +7,7 @@ refuse it ends the process for; see `worker`.
 from __future__ import annotations
 
 import ctypes
+import os
 import time
 import zlib
 from dataclasses import replace
@@ -26,6 +27,14 @@ class Refused(Exception):
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
         self.code = code
+
+
+def _load(path: str) -> ctypes.CDLL:
+    """The library. `CDLL` alone would hold Python's lock meanwhile, and the worker could not end."""
+    loader = ctypes.CDLL(None)
+    loader.dlopen.restype = ctypes.c_void_p
+    handle = loader.dlopen(os.fsencode(path), os.RTLD_NOW)
+    return ctypes.CDLL(path, handle=handle or None)  # without a handle: Python's own error
 
 
 def _bytes_at(pointer: int | None, size: int) -> bytes:
@@ -95,7 +104,7 @@ class Libtpu:
     """The plugin's function table, loaded from the shared object at `path`."""
 
     def __init__(self, path: str) -> None:
-        library = ctypes.CDLL(path)
+        library = _load(path)
         library.GetPjrtApi.restype = ctypes.c_void_p
         self._table: int = library.GetPjrtApi()
         self._offsets = {f.name: f.offset for f in load_abi().functions}
@@ -268,6 +277,7 @@ class Libtpu:
             name=_bytes_at(name.executable_name, name.executable_name_size).decode(),
             outputs=self._describe_outputs(executable),
             memory_stats=tuple(getattr(stats, figure) for figure in figures),
+            hbm_temp_bytes=stats.temp_size_in_bytes,
             costs=_named_values(costs.properties, costs.num_properties),
             fingerprint=_bytes_at(
                 fingerprint.executable_fingerprint, fingerprint.executable_fingerprint_size

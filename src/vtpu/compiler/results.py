@@ -8,7 +8,7 @@ import zlib
 from dataclasses import asdict, dataclass
 from typing import Any
 
-_MAGIC = b"vtpu-compiled-1\n"
+_MAGIC = b"vtpu-compiled-2\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,12 +60,14 @@ class Compiled:
 
     `memory_stats` are the twelve figures of `PJRT_Executable_GetCompiledMemoryStats` in its order,
     bytes per device; `packed_hlo` is the optimised module as `hlo_with_config`, compressed by zlib;
+    `hbm_temp_bytes` is the HBM that it reserves for temporaries while it runs;
     `inspected` are the shardings that the program asked for, with the number of who asked.
     """
 
     name: str
     outputs: tuple[OutputFacts, ...]
     memory_stats: tuple[int, ...]
+    hbm_temp_bytes: int
     costs: dict[str, float]
     fingerprint: bytes
     packed_hlo: bytes

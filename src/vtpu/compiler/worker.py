@@ -13,9 +13,11 @@ import signal
 import sys
 import threading
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any, BinaryIO
 
+from vtpu.compiler.dumps import dumping
 from vtpu.compiler.frames import Message, encode_frame, read_frame
 from vtpu.compiler.libtpu import Libtpu, Refused
 from vtpu.compiler.results import pack
@@ -73,8 +75,11 @@ def _perform(libtpu: Libtpu, request: dict[str, Any], blobs: list[bytes]) -> Mes
     if request["ask"] == "layout":
         dims = tuple(request["dims"])
         return {"layout": libtpu.default_layout(topology, request["element_type"], dims)}, []
-    compiled = libtpu.compile(topology, blobs[0], request["format"], blobs[1])
-    return {}, [pack(compiled)]
+    with dumping(blobs[1], Path(sys.argv[2], "dump")) as dump:
+        compiled = libtpu.compile(topology, blobs[0], request["format"], dump.options)
+        reserved = dump.hbm_temp_bytes()
+    # Before 0.0.52 the field of libtpu's own figures counts the fragmentation of the heap twice.
+    return {}, [pack(compiled if reserved is None else replace(compiled, hbm_temp_bytes=reserved))]
 
 
 if __name__ == "__main__":

@@ -38,6 +38,7 @@ def new_executable(
     parameters: Sequence[_ShapeSpec | None],
     donated: Sequence[bool],
     host_transfers: Sequence[tuple[int, bool, int, int]],
+    temp_bytes: int,
     memory_stats: Sequence[int],
     costs: dict[str, float],
     fingerprint: bytes,

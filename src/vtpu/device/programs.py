@@ -125,6 +125,7 @@ class LoadableProgram:
                 (t.channel, t.is_send, t.logical_bytes, -1 if t.only_on is None else t.only_on)
                 for t in interface.host_transfers
             ],
+            temp_bytes=compiled.hbm_temp_bytes,
             memory_stats=compiled.memory_stats,
             costs=compiled.costs,
             fingerprint=compiled.fingerprint,
@@ -183,7 +184,7 @@ def describe(
 ) -> ProgramRecord:
     """What the recording keeps of a program. `facts` are further fields of `ProgramRecord`."""
     compiled, interface = program.compiled, program.interface
-    code, arguments, outputs, alias, temp, _, *host, peak, _ = compiled.memory_stats
+    code, arguments, outputs, alias, _, _, *host, peak, _ = compiled.memory_stats
     return ProgramRecord(
         number=number,
         name=compiled.name,
@@ -194,7 +195,7 @@ def describe(
         argument_bytes=arguments,
         output_bytes=outputs,
         alias_bytes=alias,
-        temp_bytes=temp,
+        temp_bytes=compiled.hbm_temp_bytes,
         generated_code_bytes=code,
         host_argument_bytes=host[0],
         host_output_bytes=host[1],

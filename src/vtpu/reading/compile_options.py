@@ -11,6 +11,9 @@ from typing import Any
 from vtpu.reading import wire
 
 _BUILD_OPTIONS, _DEBUG_OPTIONS = 3, 3
+_DUMP_FOLDER = 109  # of DebugOptions
+_OVERRIDES = 7  # a map from the name of a flag to its value
+_OVERRIDE_TEXT, _OVERRIDE_BOOL = 1, 2
 _NUM_REPLICAS, _NUM_PARTITIONS, _DEVICE_ASSIGNMENT = 4, 5, 9
 
 
@@ -71,6 +74,27 @@ def on_device(data: bytes, device_id: int) -> bytes:
         _BUILD_OPTIONS,
         lambda build: wire.replace(bytes(build), _DEVICE_ASSIGNMENT, lambda _: assignment),
     )
+
+
+def dump_folder(data: bytes) -> str:
+    """Where the user wants the compiler to dump what it does; empty for nowhere."""
+    for override in wire.find_all(data, _OVERRIDES):
+        if isinstance(override, memoryview) and wire.find_text(override, 1) == "xla_dump_to":
+            return wire.find_text(wire.find_bytes(override, 2), _OVERRIDE_TEXT)
+    debug = wire.find_bytes(wire.find_bytes(data, _BUILD_OPTIONS), _DEBUG_OPTIONS)
+    return wire.find_text(debug, _DUMP_FOLDER)
+
+
+def with_dump(data: bytes, folder: str) -> bytes:
+    """The options with which the compiler dumps protobufs of what it does to `folder`."""
+    where = wire.write_field(_OVERRIDE_TEXT, folder)
+    as_protobufs = wire.write_field(_OVERRIDE_BOOL, 1)
+    return data + _override("xla_dump_to", where) + _override("xla_dump_hlo_as_proto", as_protobufs)
+
+
+def _override(flag: str, value: bytes) -> bytes:
+    entry = wire.write_field(1, flag) + wire.write_field(2, value)
+    return wire.write_field(_OVERRIDES, entry)
 
 
 def normalize(data: bytes) -> bytes:

@@ -23,7 +23,7 @@ from vtpu.report.document import (
     Table,
 )
 from vtpu.report.source_text import with_text
-from vtpu.units import format_bytes
+from vtpu.units import counted, format_bytes
 
 _MOST_ROWS = 20
 _MOST_ALIVE = 8
@@ -62,17 +62,15 @@ def run_document(summary: RunSummary, recording_path: str | None = None) -> Docu
 def _run(run: RunFacts, recording_path: str | None) -> Section:
     hosts = f"host {run.host} of {run.num_hosts}" if run.num_hosts > 1 else "one host"
     versions = " · ".join(f"{name} {version}" for name, version in run.versions.items())
+    name = run.slice
+    if run.slice_asked.lower() != name:
+        name = f"{run.slice_asked} = {name}"
     pairs: list[tuple[str, Cell]] = [
-        ("slice", f"{run.slice} ({run.device_kind}), {run.num_devices} devices"),
-        ("this process", f"{hosts}, {run.num_local_devices} devices"),
+        ("slice", f"{name} ({run.device_kind}), {counted(run.num_devices, 'device')}"),
+        ("this process", f"{hosts}, {counted(run.num_local_devices, 'device')}"),
         ("HBM per device", Bytes(run.hbm_bytes_per_device)),
         ("versions", versions),
     ]
-    if run.slice_asked.lower() != run.slice:
-        pairs[0] = (
-            "slice",
-            f"{run.slice_asked} = {run.slice} ({run.device_kind}), {run.num_devices} devices",
-        )
     if run.wall_s is not None:
         pairs.append(("wall time", Seconds(run.wall_s)))
     if run.exit_code:
@@ -156,7 +154,7 @@ def _programs(programs: tuple[ProgramSummary, ...]) -> Section:
     cached = sum(p.from_cache for p in programs)
     total = sum(p.compiles for p in programs)
     note = Note(
-        f"{total} compilations, {cached} of them known from earlier. Sizes are per device, of the "
+        f"{counted(total, 'compilation')}, {cached} of them known from earlier. Sizes are per device, of the "
         "largest program of a name; peak = args + outputs - donated + temps."
     )
     return Section("Programs", (table, note))

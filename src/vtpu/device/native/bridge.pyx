@@ -525,14 +525,15 @@ cdef const vt_shape *intern_shape(object spec, bint is_default) except NULL:
 
 def new_executable(
     *, uint32_t program, str name, int num_replicas, int num_partitions, outputs, parameters,
-    donated, host_transfers, memory_stats, dict costs, bytes fingerprint, bytes hlo,
-    bytes options, bytes serialized,
+    donated, host_transfers, int64_t temp_bytes, memory_stats, dict costs, bytes fingerprint,
+    bytes hlo, bytes options, bytes serialized,
 ) -> int:
     """An executable.
 
     `outputs`: (shape spec, memory kind 0-2, aliased parameter or -1). `parameters`: shape specs or
     None where unknown. `donated`: a flag per parameter. `host_transfers`: (channel, is_send,
     bytes, the one logical device that takes part or -1).
+    `temp_bytes`: HBM that an execution reserves for temporaries.
     `memory_stats`: the twelve figures of PJRT_Executable_GetCompiledMemoryStats in their order.
     """
     cdef PJRT_Executable *e = <PJRT_Executable *> zeros(1, sizeof(PJRT_Executable))
@@ -584,7 +585,7 @@ def new_executable(
         stats.host_output_size_in_bytes, stats.host_alias_size_in_bytes,
         stats.host_temp_size_in_bytes, stats.peak_memory_in_bytes, stats.total_size_in_bytes,
     ) = memory_stats
-    e.temp_bytes = stats.temp_size_in_bytes
+    e.temp_bytes = temp_bytes
     keep_named_values(costs, &e.costs, &e.num_costs)
     e.fingerprint = keep_bytes(fingerprint)
     e.fingerprint_size = len(fingerprint)
