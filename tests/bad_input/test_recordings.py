@@ -79,7 +79,12 @@ def test_a_cut_recording_is_shown_as_cut(bench: Bench, run: Run) -> None:
 
 def test_a_damaged_recording_loads_up_to_the_damage(run: Run) -> None:
     data = bytearray(run.recording_path.read_bytes())
-    for at in range(100, len(data), len(data) // 50):
+    places = [
+        *range(100),
+        *range(100, len(data), len(data) // 50),
+        *range(len(data) - 100, len(data)),
+    ]
+    for at in places:
         damaged = bytearray(data)
         damaged[at] ^= 0xFF
         try:

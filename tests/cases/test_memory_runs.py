@@ -8,7 +8,6 @@ from answers import load_case
 from running import Bench, source_of
 from vtpu.analysis.memory import AliveGroup, alive_at
 from vtpu.analysis.source_lines import LineFinder
-from vtpu.compiler.service import libtpu_release
 from vtpu.recording.recording import Recording
 from vtpu.units import GIB, KIB, MIB
 
@@ -246,12 +245,6 @@ def test_every_variant_of_a_step_runs(bench: Bench, name: str, programs: list[st
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(
-    libtpu_release() == "0.0.42.1",
-    reason="this release counts fragmentation twice in `temp_size_in_bytes`, which vtpu reserves: "
-    "15.50 GiB for the last batch, of which the compiler's log says `HLO temp 12.00G`",
-    strict=True,
-)
 def test_batches_of_every_size_fit(bench: Bench) -> None:
     case = load_case("hbm-batch-not-monotone")
     run = bench.run(case.program, on=case.topology)

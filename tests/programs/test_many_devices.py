@@ -86,3 +86,14 @@ def test_data_parallel_training_over_two_slices(bench: Bench) -> None:
     assert (step.argument_bytes, step.output_bytes) == (w + x, w)
     assert "w = step(w, x)" in source_of(step.line)
     run.peaked_at("w = step(w, x)", devices=4)
+
+
+def test_a_program_that_asks_for_the_other_processes(bench: Bench) -> None:
+    script = """
+import jax
+jax.distributed.initialize()
+from jax.experimental import multihost_utils
+multihost_utils.sync_global_devices("start")
+print(jax.process_index(), jax.process_count(), jax.device_count())
+"""
+    bench.run(script, on="v5e-16", host=3).succeeded("3 4 16\n")

@@ -61,4 +61,8 @@ def test_large_counts_have_their_thousands_apart():
 
 
 def test_one_thing_is_named_in_the_singular():
-    assert [counted(n, "device") for n in (0, 1, 1024)] == ["0 devices", "1 device", "1,024 devices"]
+    assert [counted(n, "device") for n in (0, 1, 1024)] == [
+        "0 devices",
+        "1 device",
+        "1,024 devices",
+    ]

@@ -87,7 +87,11 @@ def _by_stack(events: np.ndarray) -> list[tuple[int, int, int, int]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FabricatedValues:
-    """Values that the host looked at and the slice had not computed: zeros, from one line."""
+    """Values that the host looked at and the slice had not computed, from one line.
+
+    `how`: `read` and `callback` saw zeros; `read, as here` what this host had sent, where JAX asked
+    for what other hosts have.
+    """
 
     line: SourceLine
     how: str
@@ -98,10 +102,14 @@ class FabricatedValues:
 def find_fabricated_values(recording: Recording, lines: LineFinder) -> tuple[FabricatedValues, ...]:
     """Where the program looked at simulated values, most often first."""
     found: dict[tuple[SourceLine, str], list[int]] = defaultdict(lambda: [0, 0])
-    kinds = ((EventKind.DEVICE_TO_HOST, "read"), (EventKind.CALLBACK, "callback"))
-    for kind, how in kinds:
+    kinds = (
+        (EventKind.DEVICE_TO_HOST, EventFlag.FABRICATED, "read"),
+        (EventKind.DEVICE_TO_HOST, EventFlag.ASSUMED, "read, as here"),
+        (EventKind.CALLBACK, EventFlag.FABRICATED, "callback"),
+    )
+    for kind, flag, how in kinds:
         events = of_kind(recording.events, kind)
-        events = events[events["flags"] & EventFlag.FABRICATED != 0]
+        events = events[events["flags"] & flag != 0]
         for stack, count, total, _ in _by_stack(events):
             found[lines.line(stack), how][0] += count
             found[lines.line(stack), how][1] += total

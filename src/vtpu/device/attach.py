@@ -27,6 +27,7 @@ from vtpu.device import _core
 from vtpu.device.explanations import Explanations
 from vtpu.device.handlers import Handlers
 from vtpu.device.leaving import hold_threads
+from vtpu.device.other_hosts import take_other_hosts_as_this_one
 from vtpu.device.recorder import Recorder
 from vtpu.device.settings import Settings, read_settings
 from vtpu.errors import UsageError, VtpuError
@@ -81,6 +82,7 @@ def attach(settings: Settings, at_end: Callable[[Session], None] | None = None) 
         _refuse_when_running()
     session = _start(settings, at_end)
     _register(lambda: session, whatever_was_asked=True)
+    take_other_hosts_as_this_one()
     return session
 
 
@@ -90,6 +92,7 @@ def attach_when_used(at_end: Callable[[Session], None]) -> None:
     That then fails with what is wrong. `at_end` is called unless the environment wants no report.
     """
     _register(lambda: _start_of_environment(at_end), whatever_was_asked=False)
+    take_other_hosts_as_this_one()
 
 
 def function_table(at_end: Callable[[Session], None]) -> object:
@@ -198,7 +201,10 @@ def _register(session: Callable[[], Session], whatever_was_asked: bool) -> None:
 
     def make_client() -> object:
         table()
-        return xla_bridge.make_pjrt_c_api_client(_PLATFORM)
+        if not xla_client.pjrt_plugin_initialized(_PLATFORM):
+            xla_client.initialize_pjrt_plugin(_PLATFORM)
+        # As JAX makes the client of real TPUs: it gets nothing of `jax.distributed`.
+        return xla_client.make_c_api_client(_PLATFORM)
 
     def make_topology(*args: Any, **options: Any) -> object:
         return xla_client.make_c_api_device_topology(table(), *args, **options)

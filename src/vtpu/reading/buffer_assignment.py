@@ -10,7 +10,14 @@ from vtpu.reading import wire
 
 _ASSIGNMENT = 3  # of HloProto
 _ALLOCATIONS = 3  # of BufferAssignmentProto
-_SIZE, _IS_THREAD_LOCAL, _IS_PARAMETER, _IS_LIVE_OUT, _MEMORY_SPACE, _IS_CONSTANT = 2, 3, 5, 7, 8, 12
+_SIZE, _IS_THREAD_LOCAL, _IS_PARAMETER, _IS_LIVE_OUT, _MEMORY_SPACE, _IS_CONSTANT = (
+    2,
+    3,
+    5,
+    7,
+    8,
+    12,
+)
 
 
 def hbm_temporaries(hlo_proto: bytes) -> int | None:

@@ -44,6 +44,7 @@ class EventFlag(IntFlag):
 
     ALIASED = 16  # an allocation in donated memory, a free by donation
     FABRICATED = 32  # the host saw values that were not computed
+    ASSUMED = 128  # the host saw values that other hosts are taken to have
     RESERVE = 64  # a failure to reserve a program's temporaries
     CACHED = 1  # a compile whose result was known
     FAILED = 2  # a compile without a result, an execution that did not happen

@@ -1,7 +1,7 @@
 """The file format of a recording: a magic line, then chunks that are written as things happen.
 
-A chunk is a tag of four letters, the CRC-32 of its payload, the payload's size, the payload. All
-numbers are little-endian. Payloads are compressed by zlib:
+A chunk is a tag of four letters, the payload's size, the CRC-32 of tag and payload, the
+payload. All numbers are little-endian. Payloads are compressed by zlib:
 
     RUN_  JSON of RunRecord, once, first
     STAK  JSON: further stacks, each a list of [file, function, line]
@@ -41,7 +41,7 @@ from vtpu.recording.recording import (
 )
 
 MAGIC = b"vtpu recording 1\n"
-_HEADER = struct.Struct("<4sIQ")
+_HEADER = struct.Struct("<4sQI")
 _LEVEL = 1  # of zlib: the run waits for this
 
 
@@ -117,7 +117,11 @@ def _append(file: BinaryIO, data: bytes) -> None:
 def encode_chunk(tag: bytes, payload: bytes) -> bytes:
     """A chunk as it stands in the file."""
     packed = zlib.compress(payload, _LEVEL)
-    return _HEADER.pack(tag, zlib.crc32(packed), len(packed)) + packed
+    return _HEADER.pack(tag, len(packed), _checksum(tag, packed)) + packed
+
+
+def _checksum(tag: bytes, packed: bytes) -> int:
+    return zlib.crc32(packed, zlib.crc32(tag))
 
 
 def append_exit_code(path: Path, code: int) -> None:
@@ -165,9 +169,9 @@ def _chunks(data: bytes, problems: list[str]) -> Iterator[tuple[bytes, bytes]]:
         if at + _HEADER.size > len(data):
             problems.append("the file ends within a chunk: the run was killed or the disk was full")
             return
-        tag, crc, size = _HEADER.unpack_from(data, at)
+        tag, size, checksum = _HEADER.unpack_from(data, at)
         packed = data[at + _HEADER.size : at + _HEADER.size + size]
-        if len(packed) < size or zlib.crc32(packed) != crc:
+        if len(packed) < size or _checksum(tag, packed) != checksum:
             problems.append(f"the file is cut or damaged {len(data) - at:,} bytes before its end")
             return
         yield tag, zlib.decompress(packed)

@@ -245,8 +245,9 @@ def _values(summary: RunSummary) -> Section:
         Column("line"),
     )
     note = Note(
-        "The slice computes no numbers: these lines saw zeros. Decisions that the program took "
-        "from them may differ from a real run.",
+        "The slice computes no numbers: these lines saw zeros; `as here` is what this host sent, "
+        "where JAX asked what other hosts have. Decisions that the program took from them may "
+        "differ from a real run.",
         is_warning=True,
     )
     shown = rows[:_MOST_ROWS]

@@ -1,25 +1,25 @@
 """Runs at the start of a process that `vtpu run` starts, before the user's program.
 
 Python imports a module of this name by itself. It takes itself out of the path and the environment,
-lets a `sitecustomize` of the user's run, and waits for JAX to be imported, to tell its
-`jax.distributed` what cluster this is. Nothing is imported here that the program does not import.
+lets a `sitecustomize` of the user's run, and waits for two modules of JAX to be imported, to tell
+`jax.distributed` what cluster this is and `multihost_utils` what other hosts say. Nothing is imported
+here that the program does not import.
 """
 
 from __future__ import annotations
 
-import importlib.abc
 import importlib.machinery
 import importlib.util
 import os
 import sys
 
+from vtpu.device.loading import when_loaded
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from types import ModuleType
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
-_CLUSTERS = "jax._src.clusters"
 
 
 def _leave_no_trace() -> None:
@@ -40,33 +40,19 @@ def _run_users_own() -> None:
         spec.loader.exec_module(module)
 
 
-class _WhenClustersLoad(importlib.abc.MetaPathFinder):
-    """Registers the virtual slice's cluster right after JAX has loaded its own kinds."""
+def _register_cluster(_clusters: ModuleType) -> None:
+    from vtpu.device.cluster import register_cluster
 
-    def find_spec(
-        self,
-        fullname: str,
-        path: Sequence[str] | None,
-        target: ModuleType | None = None,
-    ) -> importlib.machinery.ModuleSpec | None:
-        if fullname != _CLUSTERS:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
-        if spec is None or spec.loader is None:
-            return spec
-        load = spec.loader.exec_module
+    register_cluster()
 
-        def load_and_register(module: ModuleType) -> None:
-            load(module)
-            from vtpu.device.cluster import register_cluster
 
-            register_cluster()
+def _take_other_hosts_as_this_one(helpers: ModuleType) -> None:
+    from vtpu.device.other_hosts import replace_helpers
 
-        spec.loader.exec_module = load_and_register
-        return spec
+    replace_helpers(helpers)
 
 
 _leave_no_trace()
 _run_users_own()
-sys.meta_path.insert(0, _WhenClustersLoad())
+when_loaded("jax._src.clusters", _register_cluster)
+when_loaded("jax.experimental.multihost_utils", _take_other_hosts_as_this_one)

@@ -255,6 +255,7 @@ cdef extern from "core.h":
     size_t vt_pending()
     uint64_t vt_dropped()
     int64_t vt_now()
+    void vt_set_assuming(bint assuming)
     const char *vt_function_name(size_t index)
     void vt_set_stablehlo_versions(const int64_t current[3], const int64_t minimum[3])
     void vt_record_alone(const vt_event *event) nogil
@@ -885,6 +886,11 @@ cdef int raise_pending(void *argument) noexcept:
     Py_DECREF(exception)
     PyErr_SetObject(type(exception), exception)
     return -1
+
+
+def set_assuming(bint assuming) -> None:
+    """Whether what this thread reads is what other hosts are taken to have."""
+    vt_set_assuming(assuming)
 
 
 def stack_of(frame) -> int:

@@ -219,6 +219,7 @@ enum vt_event_flag {
   VT_FLAG_ALIASED = 16,    /* allocation in donated memory; free by donation */
   VT_FLAG_FABRICATED = 32, /* the host saw values that the slice did not compute */
   VT_FLAG_RESERVE = 64,    /* failure: of a program's temporaries, not of a buffer */
+  VT_FLAG_ASSUMED = 128,   /* the host saw values that other hosts are taken to have */
   VT_FLAG_CACHED = 1,      /* compile: the result was known */
   VT_FLAG_FAILED = 2       /* compile: there is no result; execution: it did not happen */
 };
@@ -238,6 +239,7 @@ typedef struct vt_event {
 } vt_event;
 
 int64_t vt_now(void);
+void vt_set_assuming(bool assuming); /* what this thread reads is assumed of other hosts */
 /* Appends; the caller holds the lock. Returns the event's number. */
 uint64_t vt_record(const vt_event *event);
 /* The same for a caller that does not hold the lock. */

@@ -182,6 +182,12 @@ PJRT_Error *PJRT_AsyncHostToDeviceTransferManager_AddMetadata(
 
 /* ---- device to host ---- */
 
+static _Thread_local bool is_assuming;
+
+void vt_set_assuming(bool assuming) { is_assuming = assuming; }
+
+static uint8_t value_flag(void) { return is_assuming ? VT_FLAG_ASSUMED : VT_FLAG_FABRICATED; }
+
 PJRT_Error *PJRT_Buffer_ToHostBuffer(PJRT_Buffer_ToHostBuffer_Args *args) {
   PJRT_Buffer *buffer = args->src;
   size_t size = (size_t)buffer->shape->logical_bytes;
@@ -198,7 +204,7 @@ PJRT_Error *PJRT_Buffer_ToHostBuffer(PJRT_Buffer_ToHostBuffer_Args *args) {
   uint32_t stack = vt_stack_here();
   memset(args->dst, 0, size);
   record((transfer){VT_DEVICE_TO_HOST, buffer, (int64_t)size, began, stack,
-                    size ? VT_FLAG_FABRICATED : 0});
+                    size ? value_flag() : 0});
   args->event = &vt_ready_event;
   return NULL;
 }
@@ -216,7 +222,7 @@ PJRT_Error *PJRT_Buffer_CopyRawToHost(PJRT_Buffer_CopyRawToHost_Args *args) {
   uint32_t stack = vt_stack_here();
   memset(args->dst, 0, (size_t)args->transfer_size);
   record((transfer){VT_DEVICE_TO_HOST, args->buffer, args->transfer_size, began, stack,
-                    VT_FLAG_FABRICATED});
+                    value_flag()});
   args->event = &vt_ready_event;
   return NULL;
 }
