@@ -52,6 +52,14 @@ def format_seconds(seconds: float) -> str:
     return f"{seconds * 1e6:.1f} µs"
 
 
+def format_flops(count: float) -> str:
+    """A number of floating-point operations for people: `7.40 TFLOP`, `12 FLOP`."""
+    for unit, name in ((1e15, "PFLOP"), (1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP")):
+        if count >= unit:
+            return f"{count / unit:,.2f} {name}"
+    return f"{count:,.0f} FLOP"
+
+
 def format_count(count: int) -> str:
     """A number of things, with thousands apart."""
     return f"{count:,}"

@@ -41,6 +41,6 @@ def test_every_generation_runs_a_step(
     run = bench.run(STEP, on=on)
     run.succeeded(f"{devices} {here} {kind} ()\n")
     assert (run.summary.run.slice, run.summary.run.num_devices) == (slice_, devices)
-    assert run.summary.run.hbm_bytes_per_device / GIB == pytest.approx(hbm_gib, abs=0.011)
+    assert run.summary.run.hbm_bytes_per_device / GIB == pytest.approx(hbm_gib, abs=0.02)
     rows = 8
     assert run.program("jit_step").argument_bytes == rows * 512 * 4

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Any
+
+import ml_dtypes
+import numpy as np
 
 
 class ElementType(IntEnum):
@@ -53,6 +57,19 @@ class ElementType(IntEnum):
     def host_bytes(self) -> int:
         """Bytes of one element in host memory, where 2- and 4-bit types take a byte each."""
         return (self.bits + 7) // 8
+
+    @property
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """NumPy's type for it, as the host holds elements."""
+        name = self.name.lower()
+        known = {"pred": "bool", "bf16": "bfloat16", "c64": "complex64", "c128": "complex128"}
+        if name[0] == "f" and "e" in name:  # f8e4m3fn: float8_e4m3fn
+            name = f"float{name[1]}_{name[2:]}"
+        elif name in known:
+            name = known[name]
+        else:
+            name = {"s": "int", "u": "uint", "f": "float"}[name[0]] + name[1:]
+        return np.dtype(getattr(ml_dtypes, name, None) or name)
 
 
 _BITS = {

@@ -7,6 +7,7 @@ handler raises into a PJRT error, and never lets an exception out.
 
 from cpython.pycapsule cimport PyCapsule_New
 from cpython.ref cimport Py_DECREF, Py_INCREF
+from cpython.buffer cimport PyBuffer_FillInfo
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
@@ -98,6 +99,31 @@ cdef extern from "arena.h":
     int64_t vt_arena_reservable(const vt_arena *arena)
 
 cdef extern from "core.h":
+    ctypedef struct vt_shape
+    ctypedef struct PJRT_Executable
+
+cdef extern from "values.h":
+    ctypedef struct vt_bytes:
+        uint32_t references
+        size_t size
+        char *data
+    ctypedef struct vt_value:
+        const vt_shape *shape
+        vt_launch *launch
+        vt_bytes *bytes
+        uint32_t references
+        uint16_t why
+    ctypedef struct vt_launch:
+        uint64_t number
+        PJRT_Executable *executable
+        uint32_t holds
+        int num_local
+        int num_devices
+        vt_value **arguments
+        int *logical_ids
+        vt_value *values
+
+cdef extern from "core.h":
     ctypedef struct vt_shape:
         uint32_t id
         PJRT_Buffer_Type type
@@ -108,7 +134,9 @@ cdef extern from "core.h":
         char *layout_text
         size_t layout_text_size
     ctypedef struct PJRT_Error:
-        pass
+        int code
+        char *message
+        size_t message_size
     ctypedef struct PJRT_DeviceDescription:
         int id
         int process_index
@@ -224,6 +252,10 @@ cdef extern from "core.h":
         uint32_t detail
         uint8_t kind
         uint8_t flags
+        uint16_t why
+    ctypedef struct PJRT_LoadedExecutable_Execute_Args:
+        pass
+    size_t vt_take_gone_programs(uint32_t *out, size_t most)
     ctypedef struct vt_upcalls:
         PJRT_Error *(*create_client)(PJRT_Client_Create_Args *) noexcept nogil
         PJRT_Error *(*compile)(PJRT_Client_Compile_Args *) noexcept nogil
@@ -242,6 +274,11 @@ cdef extern from "core.h":
         void (*flush)() noexcept nogil
         int64_t (*begin_profile)(const char *, size_t) noexcept nogil
         PJRT_Error *(*end_profile)(int64_t, char **, size_t *) noexcept nogil
+        void (*compute)(vt_value *) noexcept nogil
+        PJRT_Error *(*unknown_error)(uint16_t) noexcept nogil
+        c_bool (*call_host)(
+            PJRT_LoadedExecutable_Execute_Args *, vt_launch *, uint32_t, PJRT_Error **
+        ) noexcept nogil
     vt_upcalls vt_python
     const char *const vt_memory_kind_names[3]
     const vt_shape *vt_shape_intern(
@@ -251,6 +288,7 @@ cdef extern from "core.h":
     size_t vt_shape_count()
     const vt_shape *vt_shape_at(size_t id)
     PJRT_Error *vt_error(int code, const char *format, ...)
+    void vt_error_free(PJRT_Error *error)
     size_t vt_drain(vt_event **out) nogil
     size_t vt_pending()
     uint64_t vt_dropped()
@@ -263,6 +301,53 @@ cdef extern from "core.h":
     enum: VT_FLAG_CACHED
     enum: VT_FLAG_FAILED
     const void *vt_api()
+
+cdef extern from "pthread.h":
+    ctypedef struct pthread_mutex_t:
+        pass
+    int pthread_mutex_lock(pthread_mutex_t *lock)
+    int pthread_mutex_unlock(pthread_mutex_t *lock)
+
+cdef extern from "core.h":
+    pthread_mutex_t vt_lock
+
+cdef extern from "bytes.h":
+    ctypedef struct vt_bytes_state:
+        int64_t in_memory
+        int64_t on_disk
+        int64_t peak_in_memory
+        int64_t peak_on_disk
+    vt_bytes *vt_bytes_new(size_t size) nogil
+    void vt_bytes_release(vt_bytes *bytes)
+    void vt_bytes_limit(int64_t memory, int64_t disk, const char *folder)
+    vt_bytes_state vt_bytes_now()
+
+cdef extern from "values.h":
+    enum: VT_WHY_OFF
+    enum: VT_WHY_NEVER_WRITTEN
+    enum: VT_WHY_FORGOTTEN
+    enum: VT_WHY_RAW
+    enum: VT_WHY_LEAVING
+    enum: VT_WHY_FIRST_OF_PYTHON
+    c_bool vt_values_on
+    int vt_fill_unknown_with
+    vt_value *vt_value_retain(vt_value *value)
+    void vt_value_release(vt_value *value)
+    bint vt_value_is_pending(const vt_value *value)
+    void vt_value_know(vt_value *value, vt_bytes *bytes)
+    void vt_value_give_up(vt_value *value, uint16_t why)
+    void vt_launch_let_go(vt_launch *launch)
+
+cdef extern from "callbacks.h":
+    ctypedef struct vt_origin:
+        uint32_t stack
+        uint32_t program
+    PJRT_Error *vt_send_to_host(
+        PJRT_LoadedExecutable_Execute_Args *args, size_t d, int64_t channel_id, const void *data,
+        size_t size, vt_origin origin) nogil
+    PJRT_Error *vt_receive_from_host(
+        PJRT_LoadedExecutable_Execute_Args *args, size_t d, int64_t channel_id, void *data,
+        size_t size) nogil
 
 cdef extern from "stacks.h":
     ctypedef struct PyFrameObject
@@ -763,6 +848,303 @@ cdef PJRT_Error *end_profile(int64_t session, char **data, size_t *size) noexcep
         return as_error(e)
 
 
+# ---- values ---------------------------------------------------------------------------------
+
+
+cdef class Contents:
+    """The bytes of a value, row-major; readable as a buffer."""
+
+    cdef vt_bytes *handle
+    cdef Py_ssize_t size
+
+    def __dealloc__(self):
+        if self.handle != NULL:
+            pthread_mutex_lock(&vt_lock)
+            vt_bytes_release(self.handle)
+            pthread_mutex_unlock(&vt_lock)
+
+    def __getbuffer__(self, Py_buffer *buffer, int flags):
+        PyBuffer_FillInfo(buffer, self, self.handle.data, self.size, 1, flags)
+
+
+cdef class Value:
+    """The contents of one array on one device: known, pending or unknown."""
+
+    cdef vt_value *handle
+
+    def __dealloc__(self):
+        if self.handle != NULL:
+            pthread_mutex_lock(&vt_lock)
+            vt_value_release(self.handle)
+            pthread_mutex_unlock(&vt_lock)
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether executing a program again would give it."""
+        return vt_value_is_pending(self.handle)
+
+    @property
+    def why(self) -> int:
+        """The number of the reason why it is unknown, else 0."""
+        return self.handle.why
+
+    @property
+    def element_type(self) -> int:
+        """As the ABI numbers them."""
+        return <int> self.handle.shape.type
+
+    @property
+    def dims(self) -> tuple:
+        """The shape on the device."""
+        return dims_of(self.handle.shape.dims, self.handle.shape.rank)
+
+    def contents(self):
+        """The bytes, or None unless the value is known."""
+        cdef Contents contents = Contents.__new__(Contents)
+        pthread_mutex_lock(&vt_lock)
+        if self.handle.bytes != NULL:
+            self.handle.bytes.references += 1
+            contents.handle = self.handle.bytes
+            contents.size = <Py_ssize_t> self.handle.bytes.size
+        pthread_mutex_unlock(&vt_lock)
+        return contents if contents.handle != NULL else None
+
+    def launch(self):
+        """The execution whose result it is, held; None when it came from the host."""
+        if self.handle.launch == NULL:
+            return None
+        return new_launch(self.handle.launch)
+
+    def place(self) -> tuple:
+        """Of a result: the logical device and the number of the output."""
+        cdef vt_launch *launch = self.handle.launch
+        cdef Py_ssize_t index = self.handle - &launch.values[0]
+        cdef Py_ssize_t count = <Py_ssize_t> launch.executable.num_outputs
+        return index // count, index % count
+
+    def know(self, data) -> None:
+        """Makes it known, unless it was decided before. `data`: its bytes, row-major."""
+        cdef const unsigned char[::1] view = data
+        cdef size_t size = view.shape[0]
+        cdef vt_bytes *bytes
+        if <int64_t> size != self.handle.shape.logical_bytes:
+            raise ValueError(f"{size} bytes for a value of {self.handle.shape.logical_bytes}")
+        with nogil:
+            bytes = vt_bytes_new(size)
+            if bytes != NULL and size:
+                memcpy(bytes.data, &view[0], size)
+        pthread_mutex_lock(&vt_lock)
+        if bytes != NULL:
+            vt_value_know(self.handle, bytes)
+        else:
+            vt_value_give_up(self.handle, VT_WHY_FORGOTTEN)
+        pthread_mutex_unlock(&vt_lock)
+
+    def know_as(self, Value other) -> None:
+        """Makes it known with the contents of `other`, which are kept once."""
+        pthread_mutex_lock(&vt_lock)
+        if other.handle.bytes != NULL:
+            other.handle.bytes.references += 1
+            vt_value_know(self.handle, other.handle.bytes)
+        pthread_mutex_unlock(&vt_lock)
+
+    def give_up(self, uint16_t why) -> None:
+        """Makes it unknown for reason number `why`, unless it was decided before."""
+        pthread_mutex_lock(&vt_lock)
+        vt_value_give_up(self.handle, why)
+        pthread_mutex_unlock(&vt_lock)
+
+
+cdef Value new_value(vt_value *handle):
+    """The caller holds the lock or a reference."""
+    cdef Value value = Value.__new__(Value)
+    value.handle = vt_value_retain(handle)
+    return value
+
+
+cdef class Launch:
+    """An execution with what it was given. It remembers that as long as this object lives."""
+
+    cdef vt_launch *handle
+
+    def __dealloc__(self):
+        if self.handle != NULL:
+            pthread_mutex_lock(&vt_lock)
+            vt_launch_let_go(self.handle)
+            pthread_mutex_unlock(&vt_lock)
+
+    @property
+    def number(self) -> int:
+        """Later executions have higher numbers."""
+        return self.handle.number
+
+    @property
+    def program(self) -> int:
+        """The number of the program."""
+        return self.handle.executable.program
+
+    @property
+    def num_devices(self) -> int:
+        """The devices of the program on all hosts."""
+        return self.handle.num_devices
+
+    @property
+    def logical_ids(self) -> tuple:
+        """Those on this host, numbered replica * partitions + partition."""
+        return tuple([self.handle.logical_ids[d] for d in range(self.handle.num_local)])
+
+    def arguments(self, indices) -> list:
+        """For each index the values of that argument on the devices of this host.
+
+        None for each where there is nothing to know it by. An empty list: forgotten.
+        """
+        cdef size_t count = self.handle.executable.num_parameters
+        cdef vt_value *handle
+        out = []
+        pthread_mutex_lock(&vt_lock)
+        try:
+            if self.handle.arguments == NULL:
+                return []
+            for index in indices:
+                values = []
+                for d in range(self.handle.num_local):
+                    handle = self.handle.arguments[d * count + <size_t> index]
+                    values.append(None if handle == NULL else new_value(handle))
+                out.append(values)
+        finally:
+            pthread_mutex_unlock(&vt_lock)
+        return out
+
+    def results(self, size_t output) -> list:
+        """The values of an output on all devices of the program; None where nobody needs it."""
+        cdef size_t count = self.handle.executable.num_outputs
+        cdef vt_value *handle
+        out = []
+        pthread_mutex_lock(&vt_lock)
+        try:
+            for d in range(self.handle.num_devices):
+                handle = &self.handle.values[d * count + output]
+                out.append(new_value(handle) if handle.references else None)
+        finally:
+            pthread_mutex_unlock(&vt_lock)
+        return out
+
+
+cdef Launch new_launch(vt_launch *handle):
+    cdef Launch launch = Launch.__new__(Launch)
+    pthread_mutex_lock(&vt_lock)
+    handle.holds += 1
+    pthread_mutex_unlock(&vt_lock)
+    launch.handle = handle
+    return launch
+
+
+cdef object take_error(PJRT_Error *error):
+    """The exception for an error of the core, which it frees."""
+    exception = StatusError(error.code, error.message[:error.message_size].decode(errors="replace"))
+    vt_error_free(error)
+    return exception
+
+
+cdef class HostFunctions:
+    """The host functions of one execution, which is under way."""
+
+    cdef PJRT_LoadedExecutable_Execute_Args *args
+    cdef vt_origin origin
+
+    def send(self, size_t device, int64_t channel, data) -> None:
+        """Hands a value to the function behind `channel` of the device-th device of this host.
+
+        Raises:
+            StatusError: the function raised.
+        """
+        cdef const unsigned char[::1] view = data
+        cdef size_t size = view.shape[0]
+        cdef const void *start = <const void *> &view[0] if size else <const void *> b""
+        cdef PJRT_Error *error
+        if self.args == NULL:
+            raise RuntimeError("the execution is over")
+        with nogil:
+            error = vt_send_to_host(self.args, device, channel, start, size, self.origin)
+        if error != NULL:
+            raise take_error(error)
+
+    def receive(self, size_t device, int64_t channel, size_t size) -> bytearray:
+        """What the function behind `channel` gives back: `size` bytes.
+
+        Raises:
+            StatusError: the function raised.
+        """
+        data = bytearray(size)
+        cdef unsigned char[::1] view = data
+        cdef void *start = <void *> &view[0] if size else NULL
+        cdef PJRT_Error *error
+        if self.args == NULL:
+            raise RuntimeError("the execution is over")
+        with nogil:
+            error = vt_receive_from_host(self.args, device, channel, start, size)
+        if error != NULL:
+            raise take_error(error)
+        return data
+
+
+cdef void compute(vt_value *handle) noexcept with gil:
+    try:
+        handlers.compute(new_value(handle))
+    except (KeyboardInterrupt, SystemExit) as e:
+        raise_later(e)
+    except BaseException as e:
+        handlers.flush_failed(e)
+
+
+cdef PJRT_Error *unknown_error(uint16_t why) noexcept with gil:
+    try:
+        return as_error(StatusError(9, handlers.why_unknown(why)))
+    except BaseException as e:
+        return as_error(e)
+
+
+cdef c_bool call_host(
+    PJRT_LoadedExecutable_Execute_Args *args, vt_launch *launch, uint32_t stack, PJRT_Error **error
+) noexcept with gil:
+    cdef HostFunctions functions = HostFunctions.__new__(HostFunctions)
+    functions.args = args
+    functions.origin.stack = stack
+    functions.origin.program = launch.executable.program
+    try:
+        return handlers.call_host(new_launch(launch), functions)
+    except BaseException as e:
+        error[0] = as_error(e)
+        return True
+    finally:
+        functions.args = NULL
+
+
+def follow_values(int64_t memory, int64_t disk, str folder, int unknown) -> None:
+    """Contents of arrays are followed from now on.
+
+    `memory`, `disk`: bytes that they may take; `folder`: for those on disk. `unknown`: what fills
+    the unknown: 0 zeros, 1 NaN, 2 nothing, reading it is an error.
+    """
+    global vt_values_on, vt_fill_unknown_with
+    vt_bytes_limit(memory, disk, folder.encode())
+    vt_fill_unknown_with = unknown
+    vt_values_on = True
+
+
+def values_state() -> tuple:
+    """Bytes that values take: in memory, on disk, the peaks of both."""
+    cdef vt_bytes_state state = vt_bytes_now()
+    return state.in_memory, state.on_disk, state.peak_in_memory, state.peak_on_disk
+
+
+def gone_programs() -> list:
+    """Numbers of programs that nothing refers to any more, since the last call."""
+    cdef uint32_t numbers[256]
+    count = vt_take_gone_programs(numbers, 256)
+    return [numbers[i] for i in range(count)]
+
+
 def set_profiler_table_size(size_t size) -> None:
     """How large the profiler's function table is to the jaxlib of this process."""
     vt_set_profiler_table_size(size)
@@ -784,6 +1166,9 @@ def set_handlers(new_handlers) -> None:
     vt_python.flush = flush
     vt_python.begin_profile = begin_profile
     vt_python.end_profile = end_profile
+    vt_python.compute = compute
+    vt_python.unknown_error = unknown_error
+    vt_python.call_host = call_host
     vt_prepare_for_forks()
     vt_set_python_alive(True)
 
@@ -812,6 +1197,7 @@ def event_fields() -> list:
         ("detail", <char *> &e.detail - base, "<u4"),
         ("kind", <char *> &e.kind - base, "<u1"),
         ("flags", <char *> &e.flags - base, "<u1"),
+        ("why", <char *> &e.why - base, "<u2"),
     ]
 
 

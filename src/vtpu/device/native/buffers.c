@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "values.h"
+
 static uint64_t next_buffer_id = 1;
 
 static void note_peak(PJRT_Memory *memory, int64_t total, uint64_t event) {
@@ -71,6 +73,12 @@ PJRT_Buffer *vt_buffer_place(const vt_shape *shape, PJRT_Memory *memory, vt_orig
   return buffer;
 }
 
+static void release_value(PJRT_Buffer *buffer) {
+  vt_value *value = buffer->value;
+  buffer->value = NULL;
+  vt_value_release(value);
+}
+
 PJRT_Buffer *vt_buffer_take_over(PJRT_Buffer *donated, const vt_shape *shape, vt_origin origin) {
   PJRT_Buffer *buffer = new_handle(shape, donated->memory);
   if (!buffer) return NULL;
@@ -82,6 +90,7 @@ PJRT_Buffer *vt_buffer_take_over(PJRT_Buffer *donated, const vt_shape *shape, vt
   donated->block = NULL;
   donated->holds_bytes = false;
   donated->is_deleted = true;
+  release_value(donated);
   record_allocation(buffer, origin, VT_FLAG_ALIASED);
   return buffer;
 }
@@ -104,10 +113,12 @@ static void give_memory_back(PJRT_Buffer *buffer, uint8_t flags) {
 
 void vt_buffer_end(PJRT_Buffer *buffer, bool is_donation) {
   buffer->is_deleted = true;
+  release_value(buffer);
   if (buffer->external_references == 0) give_memory_back(buffer, is_donation ? VT_FLAG_ALIASED : 0);
 }
 
 void vt_buffer_discard(PJRT_Buffer *buffer) {
+  release_value(buffer);
   give_memory_back(buffer, 0);
   free(buffer);
 }
@@ -146,6 +157,18 @@ PJRT_Buffer *vt_buffer_new(const vt_shape *shape, PJRT_Memory *memory, uint32_t 
                             "Error allocating device buffer: ", "");
   pthread_mutex_unlock(&vt_lock);
   return buffer;
+}
+
+PJRT_Error *vt_buffer_read(PJRT_Buffer *buffer, void *out, const PJRT_Buffer_MemoryLayout *layout,
+                           uint16_t *why) {
+  pthread_mutex_lock(&vt_lock);
+  vt_value *value = vt_value_retain(buffer->value);
+  pthread_mutex_unlock(&vt_lock);
+  PJRT_Error *error = vt_value_read(value, buffer->shape, out, layout, why);
+  pthread_mutex_lock(&vt_lock);
+  vt_value_release(value);
+  pthread_mutex_unlock(&vt_lock);
+  return error;
 }
 
 /* ---- what JAX asks of a buffer ---- */
@@ -241,6 +264,21 @@ PJRT_Error *PJRT_Buffer_UnsafePointer(PJRT_Buffer_UnsafePointer_Args *args) {
   return NULL;
 }
 
+static PJRT_Error *show_host_bytes(PJRT_Buffer *buffer) {
+  size_t device_bytes = (size_t)buffer->shape->device_bytes;
+  size_t logical_bytes = (size_t)buffer->shape->logical_bytes;
+  void *bytes = calloc(1, (device_bytes > logical_bytes ? device_bytes : logical_bytes) + 1);
+  if (!bytes) return vt_no_memory();
+  uint16_t why;
+  PJRT_Error *error = vt_buffer_read(buffer, bytes, NULL, &why);
+  if (error) {
+    free(bytes);
+    return error;
+  }
+  buffer->host_bytes = bytes;
+  return NULL;
+}
+
 PJRT_Error *PJRT_Buffer_OpaqueDeviceMemoryDataPointer(
     PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args *args) {
   PJRT_Buffer *buffer = args->buffer;
@@ -249,9 +287,10 @@ PJRT_Error *PJRT_Buffer_OpaqueDeviceMemoryDataPointer(
   } else if (buffer->memory->kind == VT_DEVICE) {
     args->device_memory_ptr = (void *)address_of(buffer);
   } else { /* whoever asks may read it */
-    if (!buffer->host_bytes)
-      buffer->host_bytes = calloc(1, (size_t)buffer->shape->device_bytes + 1);
-    if (!buffer->host_bytes) return vt_no_memory();
+    if (!buffer->host_bytes) {
+      PJRT_Error *error = show_host_bytes(buffer);
+      if (error) return error;
+    }
     args->device_memory_ptr = buffer->host_bytes;
   }
   return NULL;
@@ -291,6 +330,7 @@ PJRT_Error *PJRT_Buffer_Delete(PJRT_Buffer_Delete_Args *args) {
 PJRT_Error *PJRT_Buffer_Destroy(PJRT_Buffer_Destroy_Args *args) {
   PJRT_Buffer *buffer = args->buffer;
   pthread_mutex_lock(&vt_lock);
+  release_value(buffer);
   give_memory_back(buffer, 0);
   pthread_mutex_unlock(&vt_lock);
   return_foreign(buffer);
@@ -314,6 +354,8 @@ PJRT_Error *PJRT_Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceB
   args->buffer->foreign = args->device_buffer_ptr;
   args->buffer->on_delete = args->on_delete_callback;
   args->buffer->on_delete_argument = args->on_delete_callback_arg;
+  if (vt_values_on && memory->kind != VT_DEVICE) /* whose memory there is to read */
+    args->buffer->value = vt_value_of_memory(shape, args->device_buffer_ptr, NULL, 0);
   return NULL;
 }
 

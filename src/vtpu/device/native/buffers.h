@@ -22,4 +22,8 @@ void vt_memory_note_reserved(PJRT_Memory *memory, int64_t bytes, uint64_t event)
 PJRT_Error *vt_buffer_full(PJRT_Memory *memory, int64_t bytes, vt_origin origin,
                            const char *prefix, const char *suffix);
 
+/* The contents as vt_value_read gives them. No lock may be held. */
+PJRT_Error *vt_buffer_read(PJRT_Buffer *buffer, void *out, const PJRT_Buffer_MemoryLayout *layout,
+                           uint16_t *why);
+
 #endif

@@ -21,9 +21,10 @@ static void free_zeros(void *data, void *argument) {
 }
 
 static void record(const PJRT_Device *device, int64_t channel_id, int64_t bytes, int64_t began,
-                   vt_origin origin) {
+                   vt_origin origin, bool is_fabricated) {
   pthread_mutex_lock(&vt_lock);
-  vt_record(&(vt_event){.kind = VT_CALLBACK, .flags = VT_FLAG_FABRICATED, .time_ns = began,
+  vt_record(&(vt_event){.kind = VT_CALLBACK,
+                        .flags = is_fabricated ? VT_FLAG_FABRICATED : 0, .time_ns = began,
                         .host_ns = vt_now() - began, .bytes = bytes, .address = -1,
                         .stack = origin.stack, .program = origin.program,
                         .device = device->description->id, .detail = (uint32_t)channel_id});
@@ -35,41 +36,120 @@ static bool takes_part(const vt_host_transfer *transfer, int logical) {
   return transfer && (transfer->only_on < 0 || transfer->only_on == logical);
 }
 
-static PJRT_Error *send(const PJRT_Executable *executable, const PJRT_SendCallbackInfo *info,
-                        const PJRT_Device *device, int logical, vt_origin origin) {
-  const vt_host_transfer *transfer = channel(executable, info->channel_id);
-  if (!takes_part(transfer, logical)) return NULL;
-  size_t size = (size_t)transfer->bytes;
+static const PJRT_SendCallbackInfo *send_info(const PJRT_ExecuteOptions *options, size_t d,
+                                              int64_t id) {
+  for (size_t i = 0; i < options->num_send_ops; i++)
+    if (options->send_callbacks[d][i].channel_id == id) return &options->send_callbacks[d][i];
+  return NULL;
+}
+
+static const PJRT_RecvCallbackInfo *recv_info(const PJRT_ExecuteOptions *options, size_t d,
+                                              int64_t id) {
+  for (size_t i = 0; i < options->num_recv_ops; i++)
+    if (options->recv_callbacks[d][i].channel_id == id) return &options->recv_callbacks[d][i];
+  return NULL;
+}
+
+static const PJRT_Device *device_of(const PJRT_LoadedExecutable_Execute_Args *args, size_t d) {
+  return args->execute_device ? args->execute_device : args->executable->addressable[d];
+}
+
+/* `data`: what the host sees; NULL: zeros, which the recording calls fabricated. */
+static PJRT_Error *send(PJRT_LoadedExecutable_Execute_Args *args, size_t d,
+                        const PJRT_SendCallbackInfo *info, const void *data, size_t size,
+                        vt_origin origin) {
   PJRT_Chunk chunk = {.data = calloc(1, size + 1), .size = size, .deleter = free_zeros};
   if (!chunk.data) return vt_no_memory();
+  if (data) memcpy(chunk.data, data, size);
   int64_t began = vt_now();
   callback_error to_error = make_error;
   PJRT_Error *error = info->send_callback(&chunk, &to_error, size, true, info->user_arg);
-  record(device, info->channel_id, transfer->bytes, began, origin);
+  record(device_of(args, d), info->channel_id, (int64_t)size, began, origin, !data);
   return error;
+}
+
+PJRT_Error *vt_send_to_host(PJRT_LoadedExecutable_Execute_Args *args, size_t d, int64_t channel_id,
+                            const void *data, size_t size, vt_origin origin) {
+  const PJRT_SendCallbackInfo *info = send_info(args->options, d, channel_id);
+  return info ? send(args, d, info, data, size, origin) : NULL;
 }
 
 /* ---- what the host gives back ---- */
 
+/* It may come in pieces and from another thread, which ends the stream when it likes. */
+typedef struct arrival {
+  pthread_mutex_t lock;
+  pthread_cond_t came;
+  int references;
+  int64_t current, total;
+  char *data;
+} arrival;
+
 struct PJRT_CopyToDeviceStream {
-  int64_t total, current;
+  arrival *arrival;
 };
 
+static arrival *new_arrival(int64_t total) {
+  arrival *a = calloc(1, sizeof *a);
+  if (!a) return NULL;
+  a->data = calloc(1, (size_t)total + 1);
+  if (!a->data) {
+    free(a);
+    return NULL;
+  }
+  pthread_mutex_init(&a->lock, NULL);
+  pthread_cond_init(&a->came, NULL);
+  a->references = 2; /* the stream's and the waiting execution's */
+  a->total = total;
+  return a;
+}
+
+static void release_arrival(arrival *a) {
+  pthread_mutex_lock(&a->lock);
+  bool is_last = --a->references == 0;
+  pthread_cond_broadcast(&a->came);
+  pthread_mutex_unlock(&a->lock);
+  if (!is_last) return;
+  pthread_mutex_destroy(&a->lock);
+  pthread_cond_destroy(&a->came);
+  free(a->data);
+  free(a);
+}
+
+/* Until all has come, or the other side ended the stream. */
+static void wait_for(arrival *a) {
+  pthread_mutex_lock(&a->lock);
+  while (a->current < a->total && a->references == 2) pthread_cond_wait(&a->came, &a->lock);
+  pthread_mutex_unlock(&a->lock);
+}
+
 PJRT_Error *PJRT_CopyToDeviceStream_Destroy(PJRT_CopyToDeviceStream_Destroy_Args *args) {
+  release_arrival(args->stream->arrival);
   free(args->stream);
   return NULL;
 }
 
 PJRT_Error *PJRT_CopyToDeviceStream_AddChunk(PJRT_CopyToDeviceStream_AddChunk_Args *args) {
   PJRT_Chunk *chunk = args->chunk;
-  args->stream->current += (int64_t)chunk->size;
+  arrival *a = args->stream->arrival;
+  pthread_mutex_lock(&a->lock);
+  bool fits = a->current + (int64_t)chunk->size <= a->total;
+  if (fits) {
+    memcpy(a->data + a->current, chunk->data, chunk->size);
+    a->current += (int64_t)chunk->size;
+  }
+  pthread_cond_broadcast(&a->came);
+  pthread_mutex_unlock(&a->lock);
   if (chunk->deleter) chunk->deleter(chunk->data, chunk->deleter_arg);
   args->transfer_complete = &vt_ready_event;
-  return NULL;
+  return fits ? NULL
+              : vt_error(PJRT_Error_Code_INVALID_ARGUMENT,
+                         "the host sends more than the %lld bytes that the program receives",
+                         (long long)a->total);
 }
 
 PJRT_Error *PJRT_CopyToDeviceStream_TotalBytes(PJRT_CopyToDeviceStream_TotalBytes_Args *args) {
-  args->total_bytes = args->stream->total;
+  args->total_bytes = args->stream->arrival->total;
   return NULL;
 }
 
@@ -79,38 +159,60 @@ PJRT_Error *PJRT_CopyToDeviceStream_GranuleSize(PJRT_CopyToDeviceStream_GranuleS
 }
 
 PJRT_Error *PJRT_CopyToDeviceStream_CurrentBytes(PJRT_CopyToDeviceStream_CurrentBytes_Args *args) {
-  args->current_bytes = args->stream->current;
+  args->current_bytes = args->stream->arrival->current;
   return NULL;
 }
 
-static PJRT_Error *receive(const PJRT_Executable *executable, const PJRT_RecvCallbackInfo *info,
-                           int logical) {
-  const vt_host_transfer *transfer = channel(executable, info->channel_id);
-  if (!takes_part(transfer, logical)) return NULL;
+static PJRT_Error *receive(const PJRT_RecvCallbackInfo *info, int64_t bytes, arrival **out) {
   PJRT_CopyToDeviceStream *stream = calloc(1, sizeof *stream);
-  if (!stream) return vt_no_memory();
-  stream->total = transfer->bytes;
+  if (stream) stream->arrival = new_arrival(bytes);
+  if (!stream || !stream->arrival) {
+    free(stream);
+    return vt_no_memory();
+  }
+  *out = stream->arrival;
   info->recv_callback(stream, info->user_arg);
   return NULL;
 }
 
-PJRT_Error *vt_run_host_callbacks(PJRT_LoadedExecutable_Execute_Args *args, vt_origin origin) {
-  const PJRT_ExecuteOptions *options = args->options;
-  const PJRT_LoadedExecutable *loaded = args->executable;
-  for (size_t d = 0; d < args->num_devices; d++) {
-    const PJRT_Device *device = args->execute_device ? args->execute_device
-                                                     : loaded->addressable[d];
-    int logical = args->execute_device ? 0 : loaded->logical_ids[d];
-    for (size_t i = 0; i < options->num_send_ops; i++) {
-      PJRT_Error *error =
-          send(loaded->executable, &options->send_callbacks[d][i], device, logical,
-               origin);
-      if (error) return error;
-    }
-    for (size_t i = 0; i < options->num_recv_ops; i++) {
-      PJRT_Error *error = receive(loaded->executable, &options->recv_callbacks[d][i], logical);
-      if (error) return error;
-    }
-  }
+PJRT_Error *vt_receive_from_host(PJRT_LoadedExecutable_Execute_Args *args, size_t d,
+                                 int64_t channel_id, void *data, size_t size) {
+  const PJRT_RecvCallbackInfo *info = recv_info(args->options, d, channel_id);
+  arrival *a = NULL;
+  if (!info) return NULL;
+  PJRT_Error *error = receive(info, (int64_t)size, &a);
+  if (error) return error;
+  wait_for(a);
+  memcpy(data, a->data, size);
+  release_arrival(a);
   return NULL;
+}
+
+static PJRT_Error *call_with_zeros(PJRT_LoadedExecutable_Execute_Args *args, size_t d, int logical,
+                                   vt_origin origin) {
+  const PJRT_ExecuteOptions *options = args->options;
+  const PJRT_Executable *executable = args->executable->executable;
+  PJRT_Error *error = NULL;
+  for (size_t i = 0; !error && i < options->num_send_ops; i++) {
+    const PJRT_SendCallbackInfo *info = &options->send_callbacks[d][i];
+    const vt_host_transfer *transfer = channel(executable, info->channel_id);
+    if (takes_part(transfer, logical))
+      error = send(args, d, info, NULL, (size_t)transfer->bytes, origin);
+  }
+  for (size_t i = 0; !error && i < options->num_recv_ops; i++) {
+    const PJRT_RecvCallbackInfo *info = &options->recv_callbacks[d][i];
+    const vt_host_transfer *transfer = channel(executable, info->channel_id);
+    arrival *a = NULL;
+    if (takes_part(transfer, logical)) error = receive(info, transfer->bytes, &a);
+    if (a) release_arrival(a);
+  }
+  return error;
+}
+
+PJRT_Error *vt_run_host_callbacks(PJRT_LoadedExecutable_Execute_Args *args, vt_origin origin) {
+  PJRT_Error *error = NULL;
+  for (size_t d = 0; !error && d < args->num_devices; d++)
+    error = call_with_zeros(args, d, args->execute_device ? 0 : args->executable->logical_ids[d],
+                            origin);
+  return error;
 }

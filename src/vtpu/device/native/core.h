@@ -61,6 +61,7 @@ struct PJRT_Error {
 PJRT_Error *vt_error(PJRT_Error_Code code, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 PJRT_Error *vt_no_memory(void);
+void vt_error_free(PJRT_Error *error);
 /* Bytes as XLA prints them: 512B, 1.5K, 2.00G. */
 const char *vt_human_bytes(int64_t bytes, char out[32]);
 
@@ -181,9 +182,16 @@ struct PJRT_LoadedExecutable {
 };
 
 void vt_executable_release(PJRT_Executable *executable);
+void vt_executable_unreference(PJRT_Executable *executable); /* the same for who holds the lock */
+/* Numbers of programs whose executables are gone since the last call; returns how many of them were
+ * written to `out`. Takes the lock. */
+size_t vt_take_gone_programs(uint32_t *out, size_t most);
 void vt_topology_release(PJRT_TopologyDescription *topology);
 
 /* ---- buffers ---- */
+
+typedef struct vt_value vt_value;   /* see values.h */
+typedef struct vt_launch vt_launch;
 
 struct PJRT_Buffer {
   const vt_shape *shape;
@@ -198,6 +206,7 @@ struct PJRT_Buffer {
   void *on_delete_argument, *foreign;
   PJRT_Error_Code error_code; /* the contents never arrived; whoever looks gets this error */
   char *error_message;
+  vt_value *value; /* its contents; NULL: unknown */
   uint64_t launch; /* the execution that last took it as an argument, and as which */
   size_t launch_argument;
 };
@@ -235,7 +244,7 @@ typedef struct vt_event {
   int32_t device;   /* global id, -1: all of the program's */
   uint32_t detail;  /* allocation, transfer: shape; unsupported: function; callback: channel */
   uint8_t kind, flags;
-  uint16_t reserved;
+  uint16_t why; /* fabricated: the number of the reason */
 } vt_event;
 
 int64_t vt_now(void);
@@ -273,6 +282,11 @@ typedef struct vt_upcalls {
   void (*flush)(void); /* the log is long: write it down */
   int64_t (*begin_profile)(const char *options, size_t size); /* 0 when there will be none */
   PJRT_Error *(*end_profile)(int64_t session, char **data, size_t *size);
+  void (*compute)(vt_value *value); /* afterwards the value is not pending */
+  PJRT_Error *(*unknown_error)(uint16_t why);
+  /* Runs the host functions of an execution with real values. False: they cannot be had. */
+  bool (*call_host)(PJRT_LoadedExecutable_Execute_Args *args, vt_launch *launch, uint32_t stack,
+                    PJRT_Error **error);
 } vt_upcalls;
 
 extern vt_upcalls vt_python;

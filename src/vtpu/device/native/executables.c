@@ -4,11 +4,39 @@
 
 #include "core.h"
 
+/* Programs that are gone, for Python to forget: destroying a handle never runs Python. */
+static uint32_t *gone;
+static size_t num_gone, gone_capacity;
+
+static void note_gone(uint32_t program) {
+  if (num_gone == gone_capacity) {
+    size_t capacity = gone_capacity ? 2 * gone_capacity : 64;
+    uint32_t *grown = realloc(gone, capacity * sizeof *gone);
+    if (!grown) return; /* Python keeps that program's text until the end */
+    gone = grown;
+    gone_capacity = capacity;
+  }
+  gone[num_gone++] = program;
+}
+
+size_t vt_take_gone_programs(uint32_t *out, size_t most) {
+  pthread_mutex_lock(&vt_lock);
+  size_t count = num_gone < most ? num_gone : most;
+  num_gone -= count;
+  if (count) memcpy(out, gone + num_gone, count * sizeof *out);
+  pthread_mutex_unlock(&vt_lock);
+  return count;
+}
+
 void vt_executable_release(PJRT_Executable *executable) {
   pthread_mutex_lock(&vt_lock);
-  bool last = --executable->references == 0;
+  vt_executable_unreference(executable);
   pthread_mutex_unlock(&vt_lock);
-  if (!last) return;
+}
+
+void vt_executable_unreference(PJRT_Executable *executable) {
+  if (--executable->references) return;
+  note_gone(executable->program);
   for (size_t i = 0; i < executable->num_costs; i++) free((char *)executable->costs[i].name);
   void *owned[] = {executable->name, executable->outputs, executable->parameters,
                    executable->is_donated, executable->host_transfers, executable->costs,

@@ -9,6 +9,7 @@
 
 #include "buffers.h"
 #include "callbacks.h"
+#include "values.h"
 
 typedef struct launch {
   PJRT_LoadedExecutable *loaded;
@@ -17,6 +18,7 @@ typedef struct launch {
   vt_origin origin;
   uint64_t number;
   bool *donates; /* per parameter: donated in this launch */
+  vt_launch *values; /* held while the program calls the host; NULL when values are not followed */
 } launch;
 
 static uint64_t launches; /* guarded by vt_lock */
@@ -167,6 +169,31 @@ static void donate(launch *l) {
   }
 }
 
+static bool calls_host(const PJRT_LoadedExecutable_Execute_Args *args) {
+  return args->options->num_send_ops || args->options->num_recv_ops;
+}
+
+/* What the outputs contain is known by what went in. Without memory for that it is unknown. */
+static vt_launch *follow_values(const launch *l) {
+  if (!vt_values_on || !l->args->num_devices) return NULL;
+  int one = logical_id(l, 0);
+  return vt_launch_new(l->loaded, l->args->execute_device ? &one : l->loaded->logical_ids,
+                       l->args->num_devices,
+                       (PJRT_Buffer *const *const *)l->args->argument_lists, l->number);
+}
+
+/* The execution happens: outputs take the place of what is donated. */
+static void happen(launch *l) {
+  vt_launch *values = follow_values(l);
+  donate(l);
+  if (!values) return;
+  vt_launch_fill(values, l->args->output_lists);
+  if (calls_host(l->args))
+    l->values = values; /* until the host was called */
+  else
+    vt_launch_let_go(values);
+}
+
 static uint64_t record_execution(const launch *l) {
   bool one = l->args->num_devices == 1;
   return vt_record(&(vt_event){.kind = VT_EXECUTE,
@@ -192,7 +219,7 @@ static PJRT_Error *run(launch *l) {
     if (error)
       take_back_outputs(l);
     else
-      donate(l);
+      happen(l);
     vt_complete_event(event, vt_now() - began, error ? VT_FLAG_FAILED : 0);
   }
   pthread_mutex_unlock(&vt_lock);
@@ -201,6 +228,20 @@ static PJRT_Error *run(launch *l) {
 
 static void flush_when_long(void) {
   if (vt_pending() >= VT_FLUSH_AT && vt_python_alive()) VT_WITH_PYTHON(vt_python.flush());
+}
+
+/* With real values when they can be had, else once with zeros. */
+static PJRT_Error *call_host(launch *l) {
+  PJRT_Error *error = NULL;
+  bool called = false;
+  if (l->values && vt_python_alive())
+    VT_WITH_PYTHON(called = vt_python.call_host(l->args, l->values, l->origin.stack, &error));
+  if (!called) error = vt_run_host_callbacks(l->args, l->origin);
+  if (!l->values) return error;
+  pthread_mutex_lock(&vt_lock);
+  vt_launch_let_go(l->values);
+  pthread_mutex_unlock(&vt_lock);
+  return error;
 }
 
 /* Executions whose programs have few parameters need no heap for the donation flags. */
@@ -222,8 +263,8 @@ PJRT_Error *PJRT_LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args *ar
               .donates = donates};
   PJRT_Error *error = run(&l);
   if (donates != few) free(donates);
-  if (!error && (options->num_send_ops || options->num_recv_ops)) {
-    error = vt_run_host_callbacks(args, l.origin);
+  if (!error && calls_host(args)) {
+    error = call_host(&l);
     if (error) {
       pthread_mutex_lock(&vt_lock);
       take_back_outputs(&l);

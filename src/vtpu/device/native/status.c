@@ -35,12 +35,13 @@ PJRT_Error *vt_error(PJRT_Error_Code code, const char *format, ...) {
   return error;
 }
 
-void PJRT_Error_Destroy(PJRT_Error_Destroy_Args *args) {
-  PJRT_Error *error = args->error;
+void vt_error_free(PJRT_Error *error) {
   if (!error || error == &no_memory) return;
   free(error->message);
   free(error);
 }
+
+void PJRT_Error_Destroy(PJRT_Error_Destroy_Args *args) { vt_error_free(args->error); }
 
 void PJRT_Error_Message(PJRT_Error_Message_Args *args) {
   args->message = args->error->message;

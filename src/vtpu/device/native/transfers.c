@@ -2,7 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core.h"
+#include "buffers.h"
+#include "values.h"
 
 typedef struct transfer {
   enum vt_event_kind kind;
@@ -11,6 +12,7 @@ typedef struct transfer {
   int64_t began;
   uint32_t stack;
   uint8_t flags;
+  uint16_t why;
 } transfer;
 
 static void record(transfer t) {
@@ -24,7 +26,8 @@ static void record(transfer t) {
                         .subject = t.buffer->id,
                         .stack = t.stack,
                         .device = t.buffer->memory->device->description->id,
-                        .detail = t.buffer->shape->id});
+                        .detail = t.buffer->shape->id,
+                        .why = t.why});
   pthread_mutex_unlock(&vt_lock);
   vt_may_stay();
 }
@@ -41,8 +44,11 @@ PJRT_Error *PJRT_Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Ar
   PJRT_Memory *memory = args->memory ? args->memory : &args->device->memories[VT_DEVICE];
   args->buffer = vt_buffer_new(shape, memory, stack, &error);
   if (!args->buffer) return error;
+  if (vt_values_on)
+    args->buffer->value =
+        vt_value_of_memory(shape, args->data, args->byte_strides, args->num_byte_strides);
   args->done_with_host_buffer = &vt_ready_event;
-  record((transfer){VT_HOST_TO_DEVICE, args->buffer, shape->logical_bytes, began, stack, 0});
+  record((transfer){VT_HOST_TO_DEVICE, args->buffer, shape->logical_bytes, began, stack, 0, 0});
   return NULL;
 }
 
@@ -51,12 +57,17 @@ struct PJRT_AsyncHostToDeviceTransferManager {
   size_t num_buffers;
   PJRT_Buffer **buffers; /* NULL once retrieved */
   const vt_shape **shapes;
+  vt_value **values; /* what arrives is written here; NULL when it is not followed */
 };
 
 static void free_manager(PJRT_AsyncHostToDeviceTransferManager *manager) {
   for (size_t i = 0; i < manager->num_buffers; i++)
     if (manager->buffers[i])
       PJRT_Buffer_Destroy(&(PJRT_Buffer_Destroy_Args){.buffer = manager->buffers[i]});
+  pthread_mutex_lock(&vt_lock);
+  for (size_t i = 0; i < manager->num_buffers; i++) vt_value_release(manager->values[i]);
+  pthread_mutex_unlock(&vt_lock);
+  free(manager->values);
   free(manager->buffers);
   free(manager->shapes);
   free(manager);
@@ -69,6 +80,7 @@ PJRT_Error *PJRT_Client_CreateBuffersForAsyncHostToDevice(
   manager->device = args->memory->device;
   manager->buffers = calloc(args->num_shape_specs + 1, sizeof *manager->buffers);
   manager->shapes = calloc(args->num_shape_specs + 1, sizeof *manager->shapes);
+  manager->values = calloc(args->num_shape_specs + 1, sizeof *manager->values);
   uint32_t stack = vt_stack_here();
   for (size_t i = 0; i < args->num_shape_specs; i++) {
     PJRT_ShapeSpec *spec = &args->shape_specs[i];
@@ -85,6 +97,12 @@ PJRT_Error *PJRT_Client_CreateBuffersForAsyncHostToDevice(
     manager->shapes[i] = shape;
     manager->buffers[i] = buffer;
     manager->num_buffers = i + 1;
+    if (vt_values_on) {
+      manager->values[i] = vt_value_of_host(shape, vt_bytes_new((size_t)shape->logical_bytes));
+      pthread_mutex_lock(&vt_lock);
+      buffer->value = vt_value_retain(manager->values[i]);
+      pthread_mutex_unlock(&vt_lock);
+    }
   }
   args->transfer_manager = manager;
   return NULL;
@@ -106,13 +124,24 @@ static void record_arrival(PJRT_AsyncHostToDeviceTransferManager *manager, int i
                            int64_t bytes) {
   PJRT_Buffer *buffer = manager->buffers[index];
   if (buffer) /* else it was retrieved and may be gone: its bytes were counted as they began */
-    record((transfer){VT_HOST_TO_DEVICE, buffer, bytes, vt_now(), vt_stack_here(), 0});
+    record((transfer){VT_HOST_TO_DEVICE, buffer, bytes, vt_now(), vt_stack_here(), 0, 0});
+}
+
+/* Part of an array's contents, row-major. */
+static void write_down(const PJRT_AsyncHostToDeviceTransferManager *manager, int index,
+                       const void *data, int64_t offset, int64_t size) {
+  const vt_value *value = manager->values[index];
+  if (value && value->bytes && offset >= 0 && size >= 0 &&
+      offset + size <= (int64_t)value->bytes->size)
+    memcpy(value->bytes->data + offset, data, (size_t)size);
 }
 
 PJRT_Error *PJRT_AsyncHostToDeviceTransferManager_TransferData(
     PJRT_AsyncHostToDeviceTransferManager_TransferData_Args *args) {
   PJRT_Error *error = check_index(args->transfer_manager, args->buffer_index);
   if (error) return error;
+  write_down(args->transfer_manager, args->buffer_index, args->data, args->offset,
+             args->transfer_size);
   record_arrival(args->transfer_manager, args->buffer_index, args->transfer_size);
   args->done_with_h2d_transfer = &vt_ready_event;
   return NULL;
@@ -123,7 +152,9 @@ PJRT_Error *PJRT_AsyncHostToDeviceTransferManager_TransferLiteral(
   PJRT_AsyncHostToDeviceTransferManager *manager = args->transfer_manager;
   PJRT_Error *error = check_index(manager, args->buffer_index);
   if (error) return error;
-  record_arrival(manager, args->buffer_index, manager->shapes[args->buffer_index]->logical_bytes);
+  int64_t size = manager->shapes[args->buffer_index]->logical_bytes;
+  write_down(manager, args->buffer_index, args->data, 0, size);
+  record_arrival(manager, args->buffer_index, size);
   args->done_with_h2d_transfer = &vt_ready_event;
   return NULL;
 }
@@ -186,7 +217,9 @@ static _Thread_local bool is_assuming;
 
 void vt_set_assuming(bool assuming) { is_assuming = assuming; }
 
-static uint8_t value_flag(void) { return is_assuming ? VT_FLAG_ASSUMED : VT_FLAG_FABRICATED; }
+static uint8_t value_flag(uint16_t why) {
+  return is_assuming ? VT_FLAG_ASSUMED : why ? VT_FLAG_FABRICATED : 0;
+}
 
 PJRT_Error *PJRT_Buffer_ToHostBuffer(PJRT_Buffer_ToHostBuffer_Args *args) {
   PJRT_Buffer *buffer = args->src;
@@ -200,11 +233,13 @@ PJRT_Error *PJRT_Buffer_ToHostBuffer(PJRT_Buffer_ToHostBuffer_Args *args) {
   if (args->dst_size < size)
     return vt_error(PJRT_Error_Code_INVALID_ARGUMENT, "%zu bytes do not fit into %zu", size,
                     args->dst_size);
-  int64_t began = vt_now();
   uint32_t stack = vt_stack_here();
-  memset(args->dst, 0, size);
+  uint16_t why = 0;
+  error = vt_buffer_read(buffer, args->dst, args->host_layout, &why);
+  if (error) return error;
+  int64_t began = vt_now(); /* computing a value is nothing that happens on the slice */
   record((transfer){VT_DEVICE_TO_HOST, buffer, (int64_t)size, began, stack,
-                    size ? value_flag() : 0});
+                    size ? value_flag(why) : 0, why});
   args->event = &vt_ready_event;
   return NULL;
 }
@@ -222,7 +257,7 @@ PJRT_Error *PJRT_Buffer_CopyRawToHost(PJRT_Buffer_CopyRawToHost_Args *args) {
   uint32_t stack = vt_stack_here();
   memset(args->dst, 0, (size_t)args->transfer_size);
   record((transfer){VT_DEVICE_TO_HOST, args->buffer, args->transfer_size, began, stack,
-                    value_flag()});
+                    VT_FLAG_FABRICATED, VT_WHY_RAW});
   args->event = &vt_ready_event;
   return NULL;
 }
@@ -237,6 +272,7 @@ static PJRT_Error *copy_to(PJRT_Buffer *from, PJRT_Memory *memory, PJRT_Buffer *
   *to = vt_buffer_new(from->shape, memory, stack, &error);
   if (!*to) return error;
   pthread_mutex_lock(&vt_lock);
+  (*to)->value = vt_value_retain(from->value);
   vt_record(&(vt_event){
       .kind = VT_COPY,
       .flags = (uint8_t)(memory->kind | from->memory->kind << VT_FLAG_SOURCE_SHIFT),

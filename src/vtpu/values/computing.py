@@ -1,0 +1,316 @@
+"""Computes the value that the host looks at, from the executions that it depends on."""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from vtpu.program.element_types import ElementType
+from vtpu.values.budget import Budget, Mode
+from vtpu.values.cost import Cost
+from vtpu.values.cpu_client import CpuClient, TookTooLong
+from vtpu.values.programs import HostFunctions, Part, Program
+from vtpu.values.reasons import Reasons
+from vtpu.values.replacements import NoCpuForm
+
+#: A part that costs this share of its program is run as a whole: the rest will be asked for too, and
+#: the whole gives the bits that JAX's CPU backend gives.
+_WHOLE_FROM = {Mode.AUTO: 0.25, Mode.CPU: 0.01}
+
+
+class Value(Protocol):
+    """The contents of one array on one device."""
+
+    @property
+    def is_pending(self) -> bool: ...
+    @property
+    def why(self) -> int: ...
+    @property
+    def element_type(self) -> int: ...
+    @property
+    def dims(self) -> tuple[int, ...]: ...
+    def contents(self) -> Any: ...
+    def launch(self) -> Launch | None: ...
+    def place(self) -> tuple[int, int]: ...
+    def know(self, data: Any) -> None: ...
+    def know_as(self, other: Any) -> None: ...
+    def give_up(self, why: int) -> None: ...
+
+
+class Launch(Protocol):
+    """An execution, with what it was given."""
+
+    @property
+    def number(self) -> int: ...
+    @property
+    def program(self) -> int: ...
+    @property
+    def num_devices(self) -> int: ...
+    @property
+    def logical_ids(self) -> tuple[int, ...]: ...
+    def arguments(self, indices: Sequence[int]) -> list[list[Value | None]]: ...
+    def results(self, output: int) -> list[Value | None]: ...
+
+
+class _Unknown(Exception):
+    """The value cannot be had; `why` is the number of the reason."""
+
+    def __init__(self, why: int) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+@dataclass(slots=True)
+class _Step:
+    """An execution to be repeated for some of its outputs."""
+
+    launch: Launch
+    outputs: set[int] = field(default_factory=set)
+    part: Part | None = None
+    arguments: list[list[Value]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Computed:
+    """How much was computed: reads that had to compute, executions repeated, seconds."""
+
+    reads: int = 0
+    launches: int = 0
+    seconds: float = 0.0
+
+
+class Computer:
+    """Computes values for one virtual slice. Methods may run on any thread."""
+
+    def __init__(self, mode: Mode, budget: Budget, reasons: Reasons, num_devices: int) -> None:
+        self.computed = Computed()
+        self.reasons = reasons
+        self._mode = mode
+        self._budget = budget
+        self._client = CpuClient(num_devices)
+        self._programs: dict[int, Program] = {}
+
+    def add_program(self, number: int, program: Program) -> None:
+        """Remembers what execution `number` of the recording executes."""
+        self._programs[number] = program
+
+    def forget_programs(self, numbers: Sequence[int]) -> None:
+        """Forgets programs that nothing refers to."""
+        for number in numbers:
+            self._programs.pop(number, None)
+
+    def compute(self, value: Value) -> None:
+        """Makes a pending value known, or unknown with the reason."""
+        began = time.monotonic()
+        try:
+            self._run(self._plan(value), began)
+        except _Unknown as unknown:
+            value.give_up(unknown.why)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except Exception as error:
+            value.give_up(self._why(f"computing it failed: {_first_line(error)}"))
+        self.computed.reads += 1
+        self.computed.seconds += time.monotonic() - began
+
+    def call_host(self, launch: Launch, functions: HostFunctions) -> bool:
+        """Runs an execution with its host functions. False: it cannot be, or would cost too much.
+
+        Raises:
+            Exception: what a host function raised.
+        """
+        began = time.monotonic()
+        step = _Step(launch)
+        try:
+            step.part = self._program(launch).with_host_calls()
+            steps = self._plan_from([step])
+            self._run(steps[:-1], began)
+        except (NoCpuForm, _Unknown) as unknown:
+            self._give_up_results(launch, unknown)
+            return False
+        self._run_step(steps[-1], None, functions)
+        self.computed.seconds += time.monotonic() - began
+        return True
+
+    def _give_up_results(self, launch: Launch, unknown: NoCpuForm | _Unknown) -> None:
+        why = unknown.why if isinstance(unknown, _Unknown) else self._why_none(launch, unknown)
+        for output in range(self._program(launch).num_outputs):
+            for value in launch.results(output):
+                if value is not None:
+                    value.give_up(why)
+
+    # ---- planning ----
+
+    def _plan(self, value: Value) -> list[_Step]:
+        """The executions that `value` depends on, earliest first."""
+        launch = value.launch()
+        if launch is None:
+            return []
+        return self._plan_from([_Step(launch, {value.place()[1]})])
+
+    def _plan_from(self, wanted: list[_Step]) -> list[_Step]:
+        steps = {step.launch.number: step for step in wanted}
+        todo = [-number for number in steps]
+        heapq.heapify(todo)
+        planned: list[_Step] = []
+        cost = Cost()
+        while todo:
+            step = steps[-heapq.heappop(todo)]
+            self._choose_part(step)
+            assert step.part is not None
+            cost += step.part.cost
+            if excess := self._budget.excess(cost.flops, cost.bytes):
+                name = self._program(step.launch).name
+                raise _Unknown(self._why(f"computing it {excess} ({name})"))
+            planned.append(step)
+            for value in (v for values in step.arguments for v in values if v.is_pending):
+                self._need(value, steps, todo)
+        return planned[::-1]
+
+    def _need(self, value: Value, steps: dict[int, _Step], todo: list[int]) -> None:
+        launch = value.launch()
+        if launch is None:
+            return
+        if launch.number not in steps:
+            steps[launch.number] = _Step(launch)
+            heapq.heappush(todo, -launch.number)
+        steps[launch.number].outputs.add(value.place()[1])
+
+    def _choose_part(self, step: _Step) -> None:
+        """The part of its program that a step runs, with what that takes."""
+        program = self._program(step.launch)
+        try:
+            if step.part is None:
+                step.part = program.part(frozenset(step.outputs))
+            step.arguments = self._arguments(step.launch, step.part)
+            if step.outputs:
+                self._widen(step, program)
+        except NoCpuForm as reason:
+            raise _Unknown(self._why_none(step.launch, reason)) from reason
+
+    def _widen(self, step: _Step, program: Program) -> None:
+        """Runs the whole program where the part is most of it and nothing speaks against that."""
+        assert step.part is not None
+        try:
+            whole = program.whole()
+            if _work(step.part.cost) < _WHOLE_FROM[self._mode] * _work(whole.cost):
+                return
+            if self._budget.excess(whole.cost.flops, whole.cost.bytes):
+                return
+            step.arguments = self._arguments(step.launch, whole)
+            step.part = whole
+        except (_Unknown, NoCpuForm):
+            return
+
+    def _arguments(self, launch: Launch, part: Part) -> list[list[Value]]:
+        """The values of a part's parameters on all devices of the program."""
+        if len(launch.logical_ids) < launch.num_devices:
+            raise _Unknown(self._why("it needs what is on the devices of other hosts"))
+        arguments: list[list[Value]] = []
+        given = launch.arguments(part.parameters)
+        if len(given) != len(part.parameters):
+            raise _Unknown(3)
+        for values in given:
+            known = [v for v in values if v is not None]
+            if len(known) < len(values):
+                raise _Unknown(2)
+            if why := next((v.why for v in known if v.why), 0):
+                raise _Unknown(why)
+            arguments.append(_in_order(known, launch.logical_ids))
+        return arguments
+
+    # ---- running ----
+
+    def _run(self, steps: list[_Step], began: float) -> None:
+        deadline = began + self._budget.seconds if self._budget.seconds < float("inf") else None
+        for i in range(len(steps)):
+            step, steps[i] = steps[i], None  # type: ignore[call-overload]
+            try:
+                self._run_step(step, deadline, None)
+            except TookTooLong:
+                limit = f"{self._budget.seconds:g} s"
+                raise _Unknown(
+                    self._why(f"computing it takes longer than the budget: {limit}")
+                ) from None
+
+    def _run_step(
+        self, step: _Step, deadline: float | None, functions: HostFunctions | None
+    ) -> None:
+        assert step.part is not None
+        arguments = [[_array(v) for v in values] for values in step.arguments]
+        if deadline is not None and time.monotonic() > deadline:
+            raise TookTooLong
+        outputs = step.part.run(self._client, arguments, deadline, functions)
+        self.computed.launches += 1
+        for number, shards in zip(step.part.outputs, outputs, strict=True):
+            _know(step.launch.results(number), shards)
+        for number in self._program(step.launch).tokens:
+            for value in step.launch.results(number):
+                if value is not None:
+                    value.know(b"")
+
+    # ---- reasons ----
+
+    def _program(self, launch: Launch) -> Program:
+        try:
+            return self._programs[launch.program]
+        except KeyError:
+            raise _Unknown(self._why("the program was loaded without its text")) from None
+
+    def _why(self, text: str) -> int:
+        return self.reasons.number(text)
+
+    def _why_none(self, launch: Launch, reason: NoCpuForm) -> int:
+        return self._why(f"{self._program(launch).name}: {reason}")
+
+
+def _work(cost: Cost) -> float:
+    """One figure for what takes time: operations, and each byte that is written as one more."""
+    return cost.flops + cost.bytes
+
+
+def _in_order(values: list[Value], logical_ids: tuple[int, ...]) -> list[Value]:
+    """Values of the devices of this host in the order of the program's devices."""
+    return [v for _, v in sorted(zip(logical_ids, values, strict=True), key=lambda pair: pair[0])]
+
+
+def _array(value: Value) -> np.ndarray[Any, Any]:
+    """The contents as an array in the memory that holds them."""
+    contents = value.contents()
+    if contents is None:
+        raise _Unknown(value.why or 3)
+    dtype = ElementType(value.element_type).numpy_dtype
+    if 0 in value.dims:
+        return np.zeros(value.dims, dtype)
+    return np.frombuffer(contents, np.uint8).view(dtype).reshape(value.dims)
+
+
+def _know(values: list[Value | None], shards: list[np.ndarray[Any, Any]]) -> None:
+    """Gives the results of an output on each device to those that somebody needs."""
+    first: tuple[Value, np.ndarray[Any, Any]] | None = None
+    for value, shard in zip(values, shards, strict=True):
+        if value is None:
+            continue
+        if first is not None and _is_same(first[1], shard):
+            value.know_as(first[0])
+            continue
+        array = np.ascontiguousarray(shard)
+        value.know(array.reshape(-1).view(np.uint8) if array.size else b"")
+        first = first or (value, shard)
+
+
+def _is_same(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
+    """Whether two shards hold the same bytes, as replicated ones do."""
+    if one.shape != other.shape:
+        return False
+    a, b = (np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in (one, other))
+    return bool(np.array_equal(a, b))
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).split("\n")[0][:300] or type(error).__name__

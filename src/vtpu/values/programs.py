@@ -1,0 +1,182 @@
+"""The programs that ran, and the parts of them that can run on CPUs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from vtpu.values.cost import Cost, estimate_cost
+from vtpu.values.cpu_client import CpuClient, CpuProgram
+from vtpu.values.cpu_form import HostCall, make_cpu_form
+from vtpu.values.modules import dtype_of, read_module
+from vtpu.values.replacements import NoCpuForm
+from vtpu.values.slicing import keep_outputs
+
+
+class HostFunctions(Protocol):
+    """The host functions of one execution, by local device and channel."""
+
+    def send(self, device: int, channel: int, data: Any) -> None:
+        """Hands a value over."""
+        ...
+
+    def receive(self, device: int, channel: int, size: int) -> bytearray:
+        """Takes a value."""
+        ...
+
+
+@dataclass
+class Part:
+    """A part of a program: some of its outputs, of `parameters` only.
+
+    Made of text first, so that its cost is known, and compiled when it runs.
+    """
+
+    outputs: tuple[int, ...]
+    parameters: tuple[int, ...]
+    cost: Cost
+    host_calls: tuple[HostCall, ...]
+    _module: Any
+    _options: bytes
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _compiled: CpuProgram | None = None
+    _functions: HostFunctions | None = None
+    _raised: BaseException | None = None
+
+    def compile(self, client: CpuClient) -> CpuProgram:
+        """The part as a program for CPUs, compiled the first time."""
+        with self._lock:
+            if self._compiled is None:
+                functions = [self._function(call) for call in self.host_calls]
+                self._compiled = client.compile(
+                    self._module, self._options, self.outputs, self.parameters, functions
+                )
+                self._module = None
+            return self._compiled
+
+    def run(
+        self,
+        client: CpuClient,
+        arguments: Sequence[Sequence[Any]],
+        deadline: float | None,
+        functions: HostFunctions | None = None,
+    ) -> list[list[Any]]:
+        """The outputs on each device, calling the host by `functions`.
+
+        Raises:
+            TookTooLong, jax.errors.JaxRuntimeError: see `CpuProgram.run`; what a host function
+                raised is raised as it was.
+        """
+        program = self.compile(client)
+        if not self.host_calls:
+            return program.run(arguments, deadline)
+        with self._lock:
+            self._functions, self._raised = functions, None
+            try:
+                return program.run(arguments, None)
+            except Exception:
+                if self._raised:
+                    raise self._raised from None
+                raise
+            finally:
+                self._functions = None
+
+    def _function(self, call: HostCall) -> Callable[..., Any]:
+        dtype = None if call.is_send else dtype_of(call.element)
+
+        def perform(token: Any, *values: Any) -> Any:
+            device = int(values[-1]) if call.knows_replica else 0
+            try:
+                assert self._functions is not None
+                if call.is_send:
+                    self._functions.send(device, call.channel, _bytes_of(values[0]))
+                    return (token,)
+                empty = np.empty(call.shape, dtype)
+                data = self._functions.receive(device, call.channel, empty.nbytes)
+                return token, np.frombuffer(data, np.uint8).view(dtype).reshape(call.shape)
+            except BaseException as error:
+                self._raised = self._raised or error
+                raise
+
+        return perform
+
+
+def _bytes_of(value: Any) -> Any:
+    array = np.ascontiguousarray(value)
+    return array.reshape(-1).view(np.uint8) if array.size else b""
+
+
+class Program:
+    """A program as it was compiled for the slice: `code` is portable, `options` as JAX sent them.
+
+    `tokens` are the outputs that hold nothing.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        code: bytes,
+        options: bytes,
+        num_replicas: int,
+        num_outputs: int,
+        tokens: tuple[int, ...],
+    ) -> None:
+        self.name = name
+        self._code = code
+        self._options = options
+        self._num_replicas = num_replicas
+        self.num_outputs, self.tokens = num_outputs, tokens
+        self._parts: dict[Any, Part | NoCpuForm] = {}
+        self._lock = threading.Lock()
+
+    def part(self, outputs: frozenset[int]) -> Part:
+        """What the outputs with these numbers need.
+
+        Raises:
+            NoCpuForm: it cannot run on CPUs.
+        """
+        return self._known(("part", outputs), lambda: self._make(outputs, with_host_calls=False))
+
+    def whole(self) -> Part:
+        """All of it, but for the calls of the host that nothing else needs.
+
+        Raises:
+            NoCpuForm: it cannot run on CPUs.
+        """
+        return self._known("whole", lambda: self._make(None, with_host_calls=False))
+
+    def with_host_calls(self) -> Part:
+        """All of it.
+
+        Raises:
+            NoCpuForm: it cannot run on CPUs.
+        """
+        return self._known("host", lambda: self._make(None, with_host_calls=True))
+
+    def _known(self, key: Any, make: Callable[[], Part]) -> Part:
+        with self._lock:
+            if key not in self._parts:
+                try:
+                    self._parts[key] = make()
+                except NoCpuForm as reason:
+                    self._parts[key] = reason
+            part = self._parts[key]
+        if isinstance(part, NoCpuForm):
+            raise part
+        return part
+
+    def _make(self, outputs: frozenset[int] | None, *, with_host_calls: bool) -> Part:
+        module = read_module(self._code)
+        form = make_cpu_form(
+            module, num_replicas=self._num_replicas, with_host_calls=with_host_calls
+        )
+        parameters, kept = form.parameters, form.outputs
+        if outputs is not None:
+            kept = tuple(o for o in form.outputs if o in outputs)
+            places = keep_outputs(module, tuple(form.outputs.index(o) for o in kept))
+            parameters = tuple(form.parameters[i] for i in places)
+        return Part(kept, parameters, estimate_cost(module), form.host_calls, module, self._options)

@@ -1,0 +1,182 @@
+"""What JAX gives a CPU in the place of what only the TPU's compiler knows.
+
+A custom call that XLA has for TPUs alone (eigenvalues, QR, approximate top-k, Pallas kernels) is
+replaced by the function of the JAX primitive behind it, lowered for CPUs by JAX itself.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from vtpu.values.modules import dtype_of, functions_of, name_of
+
+_KNOWN_TO_CPU = (
+    "Sharding",
+    "SPMDFullToShardShape",
+    "SPMDShardToFullShape",
+    "xla.sdy.",
+    "xla_ffi_python_cpu_callback",
+    "mhlo.",
+    "stablehlo.",
+    "chlo.",
+)
+
+
+class NoCpuForm(Exception):
+    """A program does what only TPUs can do. `str()` says what."""
+
+
+def is_known_to_cpu(target: str) -> bool:
+    """Whether XLA's CPU compiler takes a custom call as it is."""
+    return target.startswith(_KNOWN_TO_CPU)
+
+
+def replacement_for(module: ir.Module, operation: Any) -> str:
+    """The name of a function, added to `module`, that gives what a custom call of TPUs gives.
+
+    Raises:
+        NoCpuForm: there is none.
+    """
+    target = ir.StringAttr(operation.attributes["call_target_name"]).value
+    make = _FUNCTIONS.get(target)
+    if make is None:
+        raise NoCpuForm(f"the custom call {target} exists on TPUs only")
+    arguments = [_array_like(v.type) for v in operation.operands]
+    function = make(operation)
+    lowered = _in_fresh_thread(lambda: _lower(function, arguments))
+    return _add(module, lowered)
+
+
+def _array_like(kind: Any) -> Any:
+    import jax
+
+    tensor = ir.RankedTensorType(kind)
+    return jax.ShapeDtypeStruct(tuple(tensor.shape), dtype_of(str(tensor.element_type)))
+
+
+def _lower(function: Callable[..., Any], arguments: list[Any]) -> str:
+    """The text of a function's module as JAX makes it for CPUs."""
+    import jax
+
+    with jax.enable_x64(True):
+        traced = jax.jit(function).trace(*arguments)
+        return str(traced.lower(lowering_platforms=("cpu",)).compiler_ir())
+
+
+def _in_fresh_thread(work: Callable[[], str]) -> str:
+    """The result of `work`, untouched by what the calling thread is tracing or has configured."""
+    out: list[str] = []
+    problem: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            out.append(work())
+        except Exception as error:
+            problem.append(error)
+
+    thread = threading.Thread(target=run, name="vtpu-lowering")
+    thread.start()
+    thread.join()
+    if problem:
+        raise NoCpuForm(f"JAX has no form of it for CPUs: {problem[0]}") from problem[0]
+    return out[0]
+
+
+def _add(module: ir.Module, text: str) -> str:
+    """Adds the functions of another module under new names; the name of its main function."""
+    number = sum(1 for _ in functions_of(module))
+    other = ir.Module.parse(text)
+    renamed = {name_of(f): f"vtpu_{number}_{name_of(f)}" for f in functions_of(other)}
+    for function in list(functions_of(other)):
+        _rename(function.operation, renamed)
+        copied = function.operation.clone()
+        copied.attributes["sym_visibility"] = ir.StringAttr.get("private")
+        for name in ("arg_attrs", "res_attrs"):
+            if name in copied.attributes:
+                del copied.attributes[name]
+        module.body.append(copied)
+    return renamed["main"]
+
+
+def _rename(function: Any, renamed: dict[str, str]) -> None:
+    def visit(operation: Any) -> Any:
+        for name in ("sym_name", "callee"):
+            if name in operation.attributes:
+                old = str(operation.attributes[name]).strip('@"')
+                if old in renamed:
+                    kind = ir.StringAttr if name == "sym_name" else ir.FlatSymbolRefAttr
+                    operation.attributes[name] = kind.get(renamed[old])
+        return ir.WalkResult.ADVANCE
+
+    function.walk(visit)
+
+
+# ---- the functions -----------------------------------------------------------------------------
+
+
+def _config(operation: Any) -> str:
+    return ir.StringAttr(operation.attributes["backend_config"]).value
+
+
+def _eigh(operation: Any) -> Callable[..., Any]:
+    from jax._src.lax import linalg
+
+    lower, sort, *_ = _config(operation).split(",")
+
+    def eigh(x: Any) -> Any:
+        v, w = linalg.eigh(
+            x, lower=lower == "1", sort_eigenvalues=sort == "1", symmetrize_input=False
+        )
+        return v, w
+
+    return eigh
+
+
+def _qr(operation: Any) -> Callable[..., Any]:  # noqa: ARG001, no settings
+    from jax._src.lax import linalg
+
+    return linalg.geqrf
+
+
+def _householder(operation: Any) -> Callable[..., Any]:  # noqa: ARG001, no settings
+    from jax._src.lax import linalg
+
+    return linalg.householder_product
+
+
+def _lu(operation: Any) -> Callable[..., Any]:  # noqa: ARG001, no settings
+    from jax._src.lax import linalg
+
+    return linalg.lu
+
+
+def _approximate_top_k(operation: Any) -> Callable[..., Any]:
+    import jax
+
+    settings = ir.DictAttr(operation.attributes["mhlo.backend_config"])
+    dimension = ir.IntegerAttr(settings["reduction_dim"]).value
+    k = ir.RankedTensorType(operation.results[0].type).shape[dimension]
+    called = str(operation.attributes["called_computations"])
+    is_greatest = "_gt_" in called
+
+    def top_k(operand: Any, indices: Any, start: Any, no_index: Any) -> Any:  # noqa: ARG001
+        values = operand if is_greatest else -operand
+        _, chosen = jax.lax.top_k(jax.numpy.moveaxis(values, dimension, -1), k)
+        chosen = jax.numpy.moveaxis(chosen, -1, dimension)
+        take = jax.numpy.take_along_axis
+        return take(operand, chosen, dimension), take(indices, chosen, dimension)
+
+    return top_k
+
+
+_FUNCTIONS: dict[str, Callable[[Any], Callable[..., Any]]] = {
+    "Eigh": _eigh,
+    "Qr": _qr,
+    "ProductOfElementaryHouseholderReflectors": _householder,
+    "LuDecomposition": _lu,
+    "ApproxTopK": _approximate_top_k,
+}
