@@ -20,6 +20,7 @@ EVENT_DTYPE = np.dtype(
         ("detail", "<u4"),  # see EventKind
         ("kind", "<u1"),
         ("flags", "<u1"),
+        ("why", "<u2"),  # fabricated values: the number of the reason
     ]
 )
 
