@@ -30,8 +30,11 @@ from vtpu.device.leaving import hold_threads
 from vtpu.device.other_hosts import take_other_hosts_as_this_one
 from vtpu.device.recorder import Recorder
 from vtpu.device.settings import Settings, read_settings
+from vtpu.device.values import Values, limits_of_this_machine
 from vtpu.errors import UsageError, VtpuError
 from vtpu.recording.recording import DeviceRecord, RunRecord
+from vtpu.values.budget import Mode
+from vtpu.values.reasons import Reasons
 
 _PLATFORM = "tpu"
 _UNAVAILABLE = 14  # of the ABI's error codes
@@ -175,15 +178,31 @@ def _new_session(settings: Settings, wanted: Slice) -> Session:
     topology = Topology(wanted.libtpu_name, dict(wanted.libtpu_options))
     facts = compiler.topology(topology)
     _core.set_stablehlo_versions(facts.stablehlo_current, facts.stablehlo_minimum)
+    reasons = Reasons()
     recorder = Recorder(
         settings.out,
         _describe_run(settings, wanted, facts),
+        reasons,
         is_claimed=settings.out_is_claimed,
     )
     explanations = Explanations()
     explanations.install()
-    handlers = Handlers(topology, facts, settings.host, compiler, recorder, explanations)
+    values = _new_values(settings, facts, reasons)
+    handlers = Handlers(topology, facts, settings.host, compiler, recorder, explanations, values)
     return Session(wanted, settings.host, recorder, compiler, handlers)
+
+
+def _new_values(settings: Settings, facts: TopologyFacts, reasons: Reasons) -> Values | None:
+    if settings.values is Mode.ZEROS:
+        return None
+    return Values(
+        settings.values,
+        settings.values_budget,
+        settings.unknown,
+        reasons,
+        limits_of_this_machine(),
+        num_devices=sum(d.process_index == settings.host for d in facts.devices),
+    )
 
 
 def _register(session: Callable[[], Session], whatever_was_asked: bool) -> None:

@@ -17,6 +17,7 @@ from vtpu.device.profiles import Profiles
 from vtpu.device.programs import LoadableProgram, describe
 from vtpu.device.recorder import Recorder
 from vtpu.device.shapes import ShapeSpec, shape_spec, token_spec
+from vtpu.device.values import Values
 from vtpu.errors import CompilerDied, CompilerMissing
 from vtpu.program.element_types import ElementType
 from vtpu.program.layouts import LayoutError
@@ -43,6 +44,7 @@ class Handlers:
         compiler: CompilerService,
         recorder: Recorder,
         explanations: Explanations,
+        values: Values | None = None,
     ) -> None:
         self._topology = topology
         self._facts = facts
@@ -50,6 +52,7 @@ class Handlers:
         self._compiler = compiler
         self._recorder = recorder
         self._explanations = explanations
+        self._values = values
         self._numbers = itertools.count(1)
         self._topologies: dict[int, tuple[Topology, TopologyFacts]] = {}
         self._devices = {d.id: d for d in facts.devices}
@@ -122,7 +125,7 @@ class Handlers:
         """Compiles a program and loads it on the devices that its options name."""
         number = next(self._numbers)
         program = self._compile(number, code, code_format, options, self._topology)
-        return self._load(client, program.make_executable(number), program)
+        return self._load(client, number, program)
 
     def compile_ahead(self, topology: int, code: bytes, code_format: str, options: bytes) -> int:
         """Compiles a program for a topology, without devices."""
@@ -139,9 +142,12 @@ class Handlers:
         except ValueError as error:
             raise _core.StatusError(_INVALID_ARGUMENT, str(error)) from error
         self._record(number, program, began=_core.now_ns(), from_cache=True, size=len(data))
-        return self._load(client, program.make_executable(number), program)
+        return self._load(client, number, program)
 
-    def _load(self, client: int, executable: int, program: LoadableProgram) -> int:
+    def _load(self, client: int, number: int, program: LoadableProgram) -> int:
+        if self._values:
+            self._values.add_program(number, program)
+        executable = program.make_executable(number)
         options = program.options
         device_ids = self._device_ids(program)
         assignment = options.assignment or encode_assignment(
@@ -169,7 +175,7 @@ class Handlers:
             self._record_failure(number, asked.name, str(error), began, len(code))
             raise
         _report_shardings(answer)
-        program = LoadableProgram.of_answer(answer, options)
+        program = LoadableProgram.of_answer(answer, code, options)
         self._record(number, program, began, answer.from_cache, len(code))
         return program
 
@@ -221,6 +227,22 @@ class Handlers:
             raise _core.StatusError(_CANCELLED, str(stop)) from stop
         except Abandoned as interruption:
             raise _core.StatusError(_CANCELLED, "interrupted while compiling") from interruption
+
+    # ---- values ----
+
+    def compute(self, value: Any) -> None:
+        """Makes a pending value known, or unknown with the reason."""
+        assert self._values
+        self._values.compute(value)
+
+    def call_host(self, launch: Any, functions: Any) -> bool:
+        """Runs an execution with its host functions and real values. False: they cannot be had."""
+        return bool(self._values) and self._values.call_host(launch, functions)
+
+    def why_unknown(self, number: int) -> str:
+        """What the host is told of a value that cannot be had."""
+        assert self._values
+        return self._values.why_unknown(number)
 
     # ---- recording ----
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import struct
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,7 +28,7 @@ from vtpu.reading.hlo_module import (
 from vtpu.recording.recording import ProgramRecord
 
 _MEMORY_KINDS = {"device": 0, "pinned_host": 1, "unpinned_host": 2}
-_SERIALIZED = b"vtpu-executable-1\n"
+_SERIALIZED = b"vtpu-executable-2\n"
 
 
 class SourceStacks(Sequence[tuple[Frame, ...]]):
@@ -59,12 +61,13 @@ class LoadableProgram:
     compiled: Compiled
     key: str
     locations: tuple[str, ...]
+    code: bytes
     options_data: bytes
 
     @classmethod
-    def of_answer(cls, answer: Answer, options_data: bytes) -> LoadableProgram:
-        """The program that the compiler answered."""
-        return cls(answer.compiled, answer.key, answer.source.locations, options_data)
+    def of_answer(cls, answer: Answer, code: bytes, options_data: bytes) -> LoadableProgram:
+        """The program that the compiler answered for `code`."""
+        return cls(answer.compiled, answer.key, answer.source.locations, code, options_data)
 
     @cached_property
     def options(self) -> CompileOptions:
@@ -138,8 +141,8 @@ class LoadableProgram:
         """The program as bytes that need no compiler to load."""
         header = json.dumps({"key": self.key, "locations": self.locations}).encode()
         packed = pack(self.compiled)
-        sizes = struct.pack("<3Q", len(header), len(packed), len(self.options_data))
-        return b"".join([_SERIALIZED, sizes, header, packed, self.options_data])
+        parts = [header, packed, zlib.compress(self.code, 1), self.options_data]
+        return b"".join([_SERIALIZED, struct.pack("<4Q", *map(len, parts)), *parts])
 
     @classmethod
     def deserialize(cls, data: bytes, options_data: bytes | None) -> LoadableProgram:
@@ -148,17 +151,21 @@ class LoadableProgram:
         Raises:
             ValueError: the bytes are of something else.
         """
-        start = len(_SERIALIZED) + 24
+        start = len(_SERIALIZED) + 32
         if data[: len(_SERIALIZED)] != _SERIALIZED or len(data) < start:
             raise ValueError("not an executable that this version of vtpu serialized")
-        sizes = struct.unpack("<3Q", data[len(_SERIALIZED) : start])
-        ends = [start + sum(sizes[: i + 1]) for i in range(3)]
-        header = json.loads(data[start : ends[0]])
+        sizes = struct.unpack("<4Q", data[len(_SERIALIZED) : start])
+        ends = [start, *(start + sum(sizes[: i + 1]) for i in range(4))]
+        header, packed, code, own_options = (
+            data[begin:end] for begin, end in itertools.pairwise(ends)
+        )
+        fields = json.loads(header)
         return cls(
-            compiled=unpack(data[ends[0] : ends[1]]),
-            key=header["key"],
-            locations=tuple(header["locations"]),
-            options_data=options_data or data[ends[1] : ends[2]],
+            compiled=unpack(packed),
+            key=fields["key"],
+            locations=tuple(fields["locations"]),
+            code=zlib.decompress(code),
+            options_data=options_data or own_options,
         )
 
 

@@ -24,6 +24,7 @@ from vtpu.recording.claim import claim_file, release_unused
 from vtpu.recording.events import EVENT_DTYPE
 from vtpu.recording.file import RecordingWriter
 from vtpu.recording.recording import DeviceMemory, EndRecord, ProgramRecord, RunRecord
+from vtpu.values.reasons import Reasons
 
 _CORE_DTYPE = np.dtype(
     {
@@ -49,14 +50,17 @@ class Recorder:
     made the empty file `out` for this process.
     """
 
-    def __init__(self, out: Path | None, run: RunRecord, *, is_claimed: bool = False) -> None:
+    def __init__(
+        self, out: Path | None, run: RunRecord, reasons: Reasons, *, is_claimed: bool = False
+    ) -> None:
         self.path: Path | None = None
         self.problems: list[str] = []
         self.programs: dict[int, tuple[str, tuple[int, ...]]] = {}
         self._pid = os.getpid()
         self._lock = threading.RLock()
         self._began = monotonic()
-        self._stacks = self._shapes = 0
+        self._stacks = self._shapes = self._whys = 0
+        self._reasons = reasons
         self._taps: list[EventTap] = []
         self._is_writing = self._stops_early = False
         self._file = self._open(out, is_claimed)
@@ -188,4 +192,7 @@ class Recorder:
         self._shapes += len(shapes)
         self._writer.stacks(stacks)
         self._writer.shapes(shapes)
+        whys = self._reasons.after(self._whys)
+        self._whys += len(whys)
+        self._writer.whys(whys)
         self._writer.events(events)

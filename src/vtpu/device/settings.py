@@ -5,9 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
+from typing import TypeVar
 
 from vtpu.errors import UsageError
+from vtpu.values.budget import DEFAULT_BUDGET, Budget, Mode, Unknown, parse_budget
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
 
 DEFAULT_SLICE = "v5e-16"
 
@@ -15,6 +20,7 @@ SLICE, HOST, OUT, REPORT = "VTPU_ON", "VTPU_HOST", "VTPU_OUT", "VTPU_REPORT"
 OUT_CLAIMED_FOR = "VTPU_OUT_CLAIMED_BY"  # the process that made the file for its child
 CACHE_FOLDER, CACHE_LIMIT = "VTPU_CACHE_DIR", "VTPU_CACHE_LIMIT_BYTES"
 COMPILE_TIMEOUT, WORKERS = "VTPU_COMPILE_TIMEOUT", "VTPU_COMPILE_WORKERS"
+VALUES, VALUES_BUDGET, UNKNOWN = "VTPU_VALUES", "VTPU_VALUES_BUDGET", "VTPU_UNKNOWN"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +40,9 @@ class Settings:
     cache_limit_bytes: int = 4 << 30
     compile_timeout_s: float = 3600.0
     workers: int = 1
+    values: Mode = Mode.AUTO
+    values_budget: Budget = DEFAULT_BUDGET
+    unknown: Unknown = Unknown.ZEROS
 
 
 def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
@@ -53,6 +62,11 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
         cache_limit_bytes=int(_number(environment, CACHE_LIMIT, 4 << 30)),
         compile_timeout_s=_number(environment, COMPILE_TIMEOUT, 3600),
         workers=max(1, int(_number(environment, WORKERS, 1))),
+        values=_choice(environment, VALUES, Mode.AUTO),
+        values_budget=parse_budget(budget)
+        if (budget := environment.get(VALUES_BUDGET))
+        else DEFAULT_BUDGET,
+        unknown=_choice(environment, UNKNOWN, Unknown.ZEROS),
     )
 
 
@@ -69,6 +83,17 @@ def _number(environment: Mapping[str, str], name: str, default: float) -> float:
         return float(text)
     except ValueError:
         raise UsageError(f"{name}={text!r} is not a number.") from None
+
+
+def _choice(environment: Mapping[str, str], name: str, default: _Choice) -> _Choice:
+    text = environment.get(name)
+    if not text:
+        return default
+    try:
+        return type(default)(text)
+    except ValueError:
+        allowed = ", ".join(type(default))
+        raise UsageError(f"{name}={text!r} is none of {allowed}.") from None
 
 
 def _cache_folder(environment: Mapping[str, str]) -> Path:

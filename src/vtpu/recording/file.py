@@ -6,6 +6,7 @@ payload. All numbers are little-endian. Payloads are compressed by zlib:
     RUN_  JSON of RunRecord, once, first
     STAK  JSON: further stacks, each a list of [file, function, line]
     SHAP  JSON: further shapes
+    WHYS  JSON: further reasons why values are unknown, numbered on from the last, the first is 1
     PROG  JSON of a ProgramRecord without `hlo`, its length before it; then `hlo` as it is
     EVTS  columns of further events, one after the other, in the order of EVENT_DTYPE
     END_  JSON of EndRecord, when the process ended by itself
@@ -74,6 +75,11 @@ class RecordingWriter:
         rows = [list(shape) for shape in shapes]
         if rows:
             self._chunk(b"SHAP", _json(rows))
+
+    def whys(self, whys: list[str]) -> None:
+        """Further reasons why values are unknown, numbered on from the last."""
+        if whys:
+            self._chunk(b"WHYS", _json(whys))
 
     def program(self, program: ProgramRecord) -> None:
         """A program."""
@@ -185,6 +191,7 @@ class _Parts:
         self.run: RunRecord | None = None
         self._stacks: list[Stack] = []
         self._shapes: list[ShapeRecord] = []
+        self._whys: list[str] = []
         self._programs: list[ProgramRecord] = []
         self._events: list[np.ndarray] = []
         self._end: EndRecord | None = None
@@ -204,6 +211,8 @@ class _Parts:
                 ShapeRecord(t, tuple(dims), layout, logical, device)
                 for t, dims, layout, logical, device in json.loads(payload)
             ]
+        elif tag == b"WHYS":
+            self._whys += json.loads(payload)
         elif tag == b"RUN_":
             self.run = _decode_run(json.loads(payload))
         elif tag == b"END_":
@@ -218,6 +227,7 @@ class _Parts:
             run=self.run,
             stacks=tuple(self._stacks),
             shapes=tuple(self._shapes),
+            whys=tuple(self._whys),
             programs=tuple(self._programs),
             events=events,
             end=self._end,

@@ -145,6 +145,7 @@ class Recording:
     run: RunRecord
     stacks: tuple[Stack, ...] = ()
     shapes: tuple[ShapeRecord, ...] = ()
+    whys: tuple[str, ...] = ()
     programs: tuple[ProgramRecord, ...] = ()
     events: np.ndarray = field(default_factory=lambda: np.empty(0, EVENT_DTYPE))
     end: EndRecord | None = None
@@ -155,6 +156,10 @@ class Recording:
         """The stack with a number that an event carries; empty for 0."""
         return self.stacks[number - 1] if 0 < number <= len(self.stacks) else ()
 
+    def why(self, number: int) -> str:
+        """The reason with a number that an event carries; empty for 0."""
+        return self.whys[number - 1] if 0 < number <= len(self.whys) else ""
+
     def shape(self, number: int) -> ShapeRecord | None:
         """The shape with a number that an event carries."""
         return self.shapes[number] if number < len(self.shapes) else None
@@ -163,12 +168,9 @@ class Recording:
         """Equal in every field; events by their contents."""
         if not isinstance(other, Recording):
             return NotImplemented
-        mine = (self.run, self.stacks, self.shapes, self.programs, self.end, self.exit_code)
-        theirs = (other.run, other.stacks, other.shapes, other.programs, other.end, other.exit_code)
-        return (
-            mine == theirs
-            and self.problems == other.problems
-            and np.array_equal(self.events, other.events)
+        fields = [name for name in self.__slots__ if name != "events"]
+        return all(getattr(self, f) == getattr(other, f) for f in fields) and np.array_equal(
+            self.events, other.events
         )
 
     def __hash__(self) -> int:

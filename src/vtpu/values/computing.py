@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -85,24 +85,30 @@ class Computed:
 
 
 class Computer:
-    """Computes values for one virtual slice. Methods may run on any thread."""
+    """Computes values for one virtual slice. Methods may run on any thread.
 
-    def __init__(self, mode: Mode, budget: Budget, reasons: Reasons, num_devices: int) -> None:
+    `program` gives the program with a number; KeyError when its text is not known.
+    """
+
+    def __init__(
+        self,
+        mode: Mode,
+        budget: Budget,
+        reasons: Reasons,
+        num_devices: int,
+        program: Callable[[int], Program],
+    ) -> None:
         self.computed = Computed()
+        self._read_program = program
         self.reasons = reasons
         self._mode = mode
         self._budget = budget
         self._client = CpuClient(num_devices)
         self._programs: dict[int, Program] = {}
 
-    def add_program(self, number: int, program: Program) -> None:
-        """Remembers what execution `number` of the recording executes."""
-        self._programs[number] = program
-
-    def forget_programs(self, numbers: Sequence[int]) -> None:
-        """Forgets programs that nothing refers to."""
-        for number in numbers:
-            self._programs.pop(number, None)
+    def forget_program(self, number: int) -> None:
+        """Forgets the parts of a program that nothing refers to."""
+        self._programs.pop(number, None)
 
     def compute(self, value: Value) -> None:
         """Makes a pending value known, or unknown with the reason."""
@@ -257,10 +263,13 @@ class Computer:
     # ---- reasons ----
 
     def _program(self, launch: Launch) -> Program:
-        try:
-            return self._programs[launch.program]
-        except KeyError:
-            raise _Unknown(self._why("the program was loaded without its text")) from None
+        number = launch.program
+        if number not in self._programs:
+            try:
+                self._programs[number] = self._read_program(number)
+            except KeyError:
+                raise _Unknown(self._why("the text of its program is not known")) from None
+        return self._programs[number]
 
     def _why(self, text: str) -> int:
         return self.reasons.number(text)

@@ -88,7 +88,7 @@ def _written(operation: Any) -> tuple[int, float]:
     """Elements and bytes of the results."""
     elements, size = 0, 0.0
     for result in operation.results:
-        if ir.RankedTensorType.isinstance(result.type):
+        if isinstance(result.type, ir.RankedTensorType):
             tensor = ir.RankedTensorType(result.type)
             count = math.prod(tensor.shape)
             elements += count
@@ -97,7 +97,7 @@ def _written(operation: Any) -> tuple[int, float]:
 
 
 def _bits(element: Any) -> int:
-    if ir.ComplexType.isinstance(element):
+    if isinstance(element, ir.ComplexType):
         return 2 * _bits(ir.ComplexType(element).element_type)
     return getattr(element, "width", 8)
 
@@ -113,7 +113,7 @@ def _flops(operation: Any, name: str, elements: int) -> float:
         return 2.0 * elements * math.prod(kernel.shape) / max(1, outputs)
     if name == "stablehlo.custom_call":  # a decomposition, a sort, a kernel
         sizes = [ir.RankedTensorType(v.type).shape for v in operation.operands
-                 if ir.RankedTensorType.isinstance(v.type)]  # fmt: skip
+                 if isinstance(v.type, ir.RankedTensorType)]  # fmt: skip
         return max((math.prod(s) * (s[-1] if s else 1) for s in sizes), default=0) * 10.0
     if name in ("stablehlo.reduce", "stablehlo.reduce_window", "stablehlo.sort"):
         return float(sum(math.prod(ir.RankedTensorType(v.type).shape) for v in operation.operands))

@@ -1,0 +1,112 @@
+"""The values of this process's slice: what the native core follows, and who computes it.
+
+The part that computes needs JAX's CPU client and MLIR. It is made when a value is first looked at.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from vtpu.device import _core
+from vtpu.device.programs import LoadableProgram
+from vtpu.program.element_types import ElementType
+from vtpu.values.budget import NO_BUDGET, Budget, Mode, Unknown
+from vtpu.values.reasons import Reasons
+
+if TYPE_CHECKING:
+    from vtpu.values.computing import Computer
+
+_SHARE_OF_MEMORY, _SHARE_OF_DISK = 0.25, 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bytes that values may take in memory and on disk, and the folder for those."""
+
+    memory: int
+    disk: int
+    folder: str
+
+
+def limits_of_this_machine() -> Limits:
+    """A quarter of the memory, half of what is free where temporary files go."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    folder = tempfile.gettempdir()
+    try:
+        state = os.statvfs(folder)
+        disk = state.f_bavail * state.f_frsize
+    except OSError:
+        disk = 0
+    return Limits(int(memory * _SHARE_OF_MEMORY), int(disk * _SHARE_OF_DISK), folder)
+
+
+class Values:
+    """Follows contents of arrays and computes them when the host looks."""
+
+    def __init__(
+        self,
+        mode: Mode,
+        budget: Budget,
+        unknown: Unknown,
+        reasons: Reasons,
+        limits: Limits,
+        num_devices: int,
+    ) -> None:
+        self._reasons = reasons
+        self._mode = mode
+        self._budget = budget if mode is Mode.AUTO else NO_BUDGET
+        self._num_devices = num_devices
+        self._programs: dict[int, LoadableProgram] = {}
+        self._computer: Computer | None = None
+        _core.follow_values(limits.memory, limits.disk, limits.folder, list(Unknown).index(unknown))
+
+    def add_program(self, number: int, program: LoadableProgram) -> None:
+        """Remembers the text of a program, and forgets those that nothing refers to."""
+        self._programs[number] = program
+        for gone in _core.gone_programs():
+            self._programs.pop(gone, None)
+            if self._computer:
+                self._computer.forget_program(gone)
+
+    def compute(self, value: Any) -> None:
+        """Makes a pending value known, or unknown with the reason."""
+        self._made_computer().compute(value)
+
+    def call_host(self, launch: Any, functions: Any) -> bool:
+        """Runs an execution with its host functions and real values. False: they cannot be had."""
+        return self._made_computer().call_host(launch, functions)
+
+    def why_unknown(self, number: int) -> str:
+        """What the host is told of a value that cannot be had."""
+        return f"vtpu: this value is not known: {self._reasons.text(number)}"
+
+    @property
+    def computed_s(self) -> float:
+        """Seconds that computing took so far."""
+        return self._computer.computed.seconds if self._computer else 0.0
+
+    def _made_computer(self) -> Computer:
+        if self._computer is None:
+            from vtpu.values.computing import Computer
+
+            self._computer = Computer(
+                self._mode, self._budget, self._reasons, self._num_devices, self._describe
+            )
+        return self._computer
+
+    def _describe(self, number: int) -> Any:
+        from vtpu.values.programs import Program
+
+        program = self._programs[number]
+        outputs = program.outputs
+        return Program(
+            name=program.compiled.name,
+            code=program.code,
+            options=program.options_data,
+            num_replicas=program.options.num_replicas,
+            num_outputs=len(outputs),
+            tokens=tuple(i for i, o in enumerate(outputs) if o.element_type == ElementType.TOKEN),
+        )
