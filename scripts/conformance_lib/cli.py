@@ -94,6 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--json", type=Path, metavar="FILE", help="every outcome, one JSON object a line")
     add("--update", action="store_true", help="rewrite the list of known failures, keep reasons")
     add("--brief", action="store_true", help="no lines for classes")
-    add("--platform", choices=["vtpu", "cpu"], default="vtpu",
-        help="cpu: JAX's own CPU backend with 8 devices, to see whether a failure is vtpu's")  # fmt: skip
+    add("--platform", choices=["vtpu", "vtpu-zeros", "cpu"], default="vtpu",
+        help="vtpu-zeros: no values are computed; cpu: JAX's own CPU backend with 8 devices, to see "
+        "whether a failure is vtpu's")  # fmt: skip
     return parser

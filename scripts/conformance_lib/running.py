@@ -29,7 +29,8 @@ _ENVIRONMENT = {
     "VTPU_REPORT": "off",
 }
 _PLATFORMS = {
-    "vtpu": {"JAX_PLATFORMS": "vtpu", "VTPU_ON": "v5e-8"},
+    "vtpu": {"JAX_PLATFORMS": "vtpu", "VTPU_ON": "v5e-8", "VTPU_VALUES": "cpu"},
+    "vtpu-zeros": {"JAX_PLATFORMS": "vtpu", "VTPU_ON": "v5e-8", "VTPU_VALUES": "zeros"},
     "cpu": {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_force_host_platform_device_count=8"},
 }
 

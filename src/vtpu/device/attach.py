@@ -26,6 +26,7 @@ from vtpu.compiler.service import CompilerService, Topology, libtpu_release
 from vtpu.device import _core
 from vtpu.device.explanations import Explanations
 from vtpu.device.handlers import Handlers
+from vtpu.device.kernels import keep_kernels
 from vtpu.device.leaving import hold_threads
 from vtpu.device.other_hosts import take_other_hosts_as_this_one
 from vtpu.device.recorder import Recorder
@@ -195,6 +196,7 @@ def _new_session(settings: Settings, wanted: Slice) -> Session:
 def _new_values(settings: Settings, facts: TopologyFacts, reasons: Reasons) -> Values | None:
     if settings.values is Mode.ZEROS:
         return None
+    keep_kernels()
     return Values(
         settings.values,
         settings.values_budget,

@@ -120,7 +120,7 @@ class Computer:
         except (KeyboardInterrupt, SystemExit):
             raise
         except Exception as error:
-            value.give_up(self._why(f"computing it failed: {_first_line(error)}"))
+            value.give_up(self._why(f"computing it failed: {_in_a_line(error)}"))
         self.computed.reads += 1
         self.computed.seconds += time.monotonic() - began
 
@@ -321,5 +321,7 @@ def _is_same(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
     return bool(np.array_equal(a, b))
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).split("\n")[0][:300] or type(error).__name__
+def _in_a_line(error: Exception) -> str:
+    """What an error says, on one line."""
+    text = " ".join(line.strip() for line in str(error).splitlines() if line.strip())
+    return f"{type(error).__name__}: {text}"[:500]

@@ -163,8 +163,13 @@ def _constant(value: Any, loop: Any, condition: Any) -> int | None:
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.name != "stablehlo.constant":
         return None
-    elements = ir.DenseElementsAttr(owner.attributes["value"])
-    return int(str(elements.get_splat_value()).split(":")[0]) if elements.is_splat else None
+    return _integer(owner)
+
+
+def _integer(constant: Any) -> int | None:
+    elements = ir.DenseElementsAttr(constant.attributes["value"])
+    value = elements.get_splat_value() if elements.is_splat else None
+    return value.value if isinstance(value, ir.IntegerAttr) else None
 
 
 def _step(value: Any, counter: Any) -> int | None:
@@ -175,6 +180,5 @@ def _step(value: Any, counter: Any) -> int | None:
         if mine == counter and not isinstance(other.owner, ir.Block):
             if other.owner.name != "stablehlo.constant":
                 return None
-            elements = ir.DenseElementsAttr(other.owner.attributes["value"])
-            return int(str(elements.get_splat_value()).split(":")[0]) if elements.is_splat else None
+            return _integer(other.owner)
     return None

@@ -12,6 +12,7 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
+from vtpu.values.kernels import find_kernel, interpreter_of
 from vtpu.values.modules import dtype_of, functions_of, name_of
 
 _KNOWN_TO_CPU = (
@@ -63,7 +64,7 @@ def _lower(function: Callable[..., Any], arguments: list[Any]) -> str:
     import jax
 
     with jax.enable_x64(True):
-        traced = jax.jit(function).trace(*arguments)
+        traced = jax.jit(function, keep_unused=True).trace(*arguments)
         return str(traced.lower(lowering_platforms=("cpu",)).compiler_ir())
 
 
@@ -173,10 +174,28 @@ def _approximate_top_k(operation: Any) -> Callable[..., Any]:
     return top_k
 
 
+def _kernel(operation: Any) -> Callable[..., Any]:
+    kernel = find_kernel(_config(operation))
+    if kernel is None:
+        raise NoCpuForm("a Pallas kernel that was not made in this process")
+    if len(kernel.arguments) != len(operation.operands):
+        raise NoCpuForm("a Pallas kernel with arguments of its own making")
+    interpret = interpreter_of(kernel)
+    kinds = [ir.RankedTensorType(r.type) for r in operation.results]
+    results = [dtype_of(str(kind.element_type)) for kind in kinds]
+
+    def run(*arguments: Any) -> Any:
+        given = [x.astype(a.dtype) for x, a in zip(arguments, kernel.arguments, strict=True)]
+        return [x.astype(d) for x, d in zip(interpret(*given), results, strict=True)]
+
+    return run
+
+
 _FUNCTIONS: dict[str, Callable[[Any], Callable[..., Any]]] = {
     "Eigh": _eigh,
     "Qr": _qr,
     "ProductOfElementaryHouseholderReflectors": _householder,
     "LuDecomposition": _lu,
     "ApproxTopK": _approximate_top_k,
+    "tpu_custom_call": _kernel,
 }
