@@ -30,6 +30,8 @@ from types import ModuleType
 
 import pytest
 
+from vtpu.values.reasons import OF_THE_CORE
+
 _MISSING_IN_WHEEL = ("jax._src.hypothesis_test_util", "jax._src.pallas.pallas_test_util")
 
 
@@ -102,7 +104,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Notes what a phase of a test came to, where that says something."""
     if report.failed or report.skipped or report.when == "call":
-        message = _message(report) if report.failed else ""
+        message = _message(report) + _why_unknown() if report.failed else ""
         name = report.nodeid.partition("::")[2]
         _log(test=name, outcome=report.outcome, message=message)
 
@@ -111,6 +113,21 @@ def pytest_collectreport(report: pytest.CollectReport) -> None:
     """Notes a file that cannot be imported."""
     if report.failed:
         _log(test="[import]", outcome="failed", message=_message(report))
+
+
+_told = 0
+
+
+def _why_unknown() -> str:
+    """Why values were unknown that the test may have looked at: what vtpu noted since the last time."""
+    global _told  # noqa: PLW0603, of one process
+    attach = sys.modules.get("vtpu.device.attach")
+    session = attach.current_session() if attach else None
+    if session is None:
+        return ""
+    whys = session.recorder.reasons.after(_told)
+    _told += len(whys)
+    return "".join(f"\nvtpu: {why}" for why in whys if why not in OF_THE_CORE)
 
 
 def _message(report: pytest.TestReport | pytest.CollectReport) -> str:

@@ -203,7 +203,7 @@ def _new_values(settings: Settings, facts: TopologyFacts, reasons: Reasons) -> V
         settings.unknown,
         reasons,
         limits_of_this_machine(),
-        num_devices=sum(d.process_index == settings.host for d in facts.devices),
+        num_devices=len(facts.devices),
     )
 
 

@@ -60,7 +60,7 @@ class Recorder:
         self._lock = threading.RLock()
         self._began = monotonic()
         self._stacks = self._shapes = self._whys = 0
-        self._reasons = reasons
+        self.reasons = reasons
         self._taps: list[EventTap] = []
         self._is_writing = self._stops_early = False
         self._file = self._open(out, is_claimed)
@@ -192,7 +192,7 @@ class Recorder:
         self._shapes += len(shapes)
         self._writer.stacks(stacks)
         self._writer.shapes(shapes)
-        whys = self._reasons.after(self._whys)
+        whys = self.reasons.after(self._whys)
         self._whys += len(whys)
         self._writer.whys(whys)
         self._writer.events(events)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from vtpu.device import _core
 from vtpu.device.programs import LoadableProgram
 from vtpu.program.element_types import ElementType
+from vtpu.reading.shardings import read_spreads
 from vtpu.values.budget import NO_BUDGET, Budget, Mode, Unknown
 from vtpu.values.reasons import Reasons
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from vtpu.values.computing import Computer
 
 _SHARE_OF_MEMORY, _SHARE_OF_DISK = 0.25, 0.5
+_MOST_DEVICES = 64
+_HISTORY_BYTES = 256 << 20  # a million executions of small programs
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +61,16 @@ class Values:
         self._reasons = reasons
         self._mode = mode
         self._budget = budget if mode is Mode.AUTO else NO_BUDGET
-        self._num_devices = num_devices
+        self._num_devices = min(num_devices, _MOST_DEVICES)
         self._programs: dict[int, LoadableProgram] = {}
         self._computer: Computer | None = None
-        _core.follow_values(limits.memory, limits.disk, limits.folder, list(Unknown).index(unknown))
+        _core.follow_values(
+            limits.memory,
+            limits.disk,
+            _HISTORY_BYTES if mode is Mode.AUTO else limits.memory,
+            limits.folder,
+            list(Unknown).index(unknown),
+        )
 
     def add_program(self, number: int, program: LoadableProgram) -> None:
         """Remembers the text of a program, and forgets those that nothing refers to."""
@@ -101,12 +110,19 @@ class Values:
         from vtpu.values.programs import Program
 
         program = self._programs[number]
-        outputs = program.outputs
+        outputs, options = program.outputs, program.options
+        parameter_spreads, output_spreads = (
+            read_spreads(program.compiled.hlo, options.num_partitions)
+            if options.num_partitions > 1
+            else ((), ())
+        )
         return Program(
             name=program.compiled.name,
             code=program.code,
             options=program.options_data,
-            num_replicas=program.options.num_replicas,
+            num_replicas=options.num_replicas,
             num_outputs=len(outputs),
             tokens=tuple(i for i, o in enumerate(outputs) if o.element_type == ElementType.TOKEN),
+            parameter_spreads=parameter_spreads,
+            output_spreads=output_spreads,
         )

@@ -15,7 +15,7 @@ from vtpu.values.budget import Budget, Mode
 from vtpu.values.cost import Cost
 from vtpu.values.cpu_client import CpuClient, TookTooLong
 from vtpu.values.programs import HostFunctions, Part, Program
-from vtpu.values.reasons import Reasons
+from vtpu.values.reasons import WHY_FORGOTTEN, WHY_NEVER_WRITTEN, Reasons
 from vtpu.values.replacements import NoCpuForm
 
 #: A part that costs this share of its program is run as a whole: the rest will be asked for too, and
@@ -214,21 +214,49 @@ class Computer:
             return
 
     def _arguments(self, launch: Launch, part: Part) -> list[list[Value]]:
-        """The values of a part's parameters on all devices of the program."""
-        if len(launch.logical_ids) < launch.num_devices:
-            raise _Unknown(self._why("it needs what is on the devices of other hosts"))
-        arguments: list[list[Value]] = []
+        """The values of a part's parameters on the devices that compute it."""
         given = launch.arguments(part.parameters)
         if len(given) != len(part.parameters):
-            raise _Unknown(3)
-        for values in given:
-            known = [v for v in values if v is not None]
-            if len(known) < len(values):
-                raise _Unknown(2)
-            if why := next((v.why for v in known if v.why), 0):
-                raise _Unknown(why)
-            arguments.append(_in_order(known, launch.logical_ids))
-        return arguments
+            raise _Unknown(WHY_FORGOTTEN)
+        if not part.is_alike and launch.num_devices > self._client.num_devices:
+            most = self._client.num_devices
+            raise _Unknown(
+                self._why(f"it needs a CPU for each of {launch.num_devices} devices; most are {most}")
+            )
+        return [
+            self._on_devices(launch, part, index, values)
+            for index, values in zip(part.parameters, given, strict=True)
+        ]
+
+    def _on_devices(
+        self, launch: Launch, part: Part, index: int, given: list[Value | None]
+    ) -> list[Value]:
+        """The values of an argument on the devices that compute a part."""
+        values = [v for v in given if v is not None]
+        if len(values) < len(given):
+            raise _Unknown(WHY_NEVER_WRITTEN)
+        if part.is_alike:
+            values = values[:1]
+        elif len(values) < launch.num_devices:
+            values = self._with_other_hosts(launch, index, values)
+        else:
+            values = [v for _, v in sorted(zip(launch.logical_ids, values, strict=True), key=_first)]
+        if why := next((v.why for v in values if v.why), 0):
+            raise _Unknown(why)
+        return values
+
+    def _with_other_hosts(self, launch: Launch, index: int, local: list[Value]) -> list[Value]:
+        """The values of an argument on all devices, from those on the devices of this host."""
+        everywhere = _results_everywhere(launch, local)
+        if everywhere is not None:
+            return everywhere
+        spreads = self._program(launch).parameter_spreads
+        spread = spreads[index] if index < len(spreads) else None
+        if spread is not None:
+            by_part = {spread.parts[i]: v for i, v in zip(launch.logical_ids, local, strict=True)}
+            if set(by_part) == set(spread.parts):
+                return [by_part[part] for part in spread.parts]
+        raise _Unknown(self._why("it needs what is on the devices of other hosts"))
 
     # ---- running ----
 
@@ -253,6 +281,8 @@ class Computer:
             raise TookTooLong
         outputs = step.part.run(self._client, arguments, deadline, functions)
         self.computed.launches += 1
+        if step.part.is_alike:
+            outputs = [shards * step.launch.num_devices for shards in outputs]
         for number, shards in zip(step.part.outputs, outputs, strict=True):
             _know(step.launch.results(number), shards)
         for number in self._program(step.launch).tokens:
@@ -283,16 +313,32 @@ def _work(cost: Cost) -> float:
     return cost.flops + cost.bytes
 
 
-def _in_order(values: list[Value], logical_ids: tuple[int, ...]) -> list[Value]:
-    """Values of the devices of this host in the order of the program's devices."""
-    return [v for _, v in sorted(zip(logical_ids, values, strict=True), key=lambda pair: pair[0])]
+def _first(pair: tuple[int, Value]) -> int:
+    return pair[0]
+
+
+def _results_everywhere(launch: Launch, local: list[Value]) -> list[Value] | None:
+    """On all devices, what on this host's is one output of one execution on the same devices."""
+    maker = local[0].launch()
+    if maker is None or (maker.num_devices, maker.logical_ids) != (
+        launch.num_devices,
+        launch.logical_ids,
+    ):
+        return None
+    output = local[0].place()[1]
+    for device, value in zip(launch.logical_ids, local, strict=True):
+        made_by = value.launch()
+        if made_by is None or made_by.number != maker.number or value.place() != (device, output):
+            return None
+    everywhere = [v for v in maker.results(output) if v is not None]
+    return everywhere if len(everywhere) == maker.num_devices else None
 
 
 def _array(value: Value) -> np.ndarray[Any, Any]:
     """The contents as an array in the memory that holds them."""
     contents = value.contents()
     if contents is None:
-        raise _Unknown(value.why or 3)
+        raise _Unknown(value.why or WHY_FORGOTTEN)
     dtype = ElementType(value.element_type).numpy_dtype
     if 0 in value.dims:
         return np.zeros(value.dims, dtype)
@@ -315,6 +361,8 @@ def _know(values: list[Value | None], shards: list[np.ndarray[Any, Any]]) -> Non
 
 def _is_same(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
     """Whether two shards hold the same bytes, as replicated ones do."""
+    if one is other:
+        return True
     if one.shape != other.shape:
         return False
     a, b = (np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in (one, other))

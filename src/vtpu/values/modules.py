@@ -67,15 +67,15 @@ def return_of(function: Any) -> Any:
 
 
 def operations_in(operation: Any) -> list[Any]:
-    """All operations within one, also in its regions, in order."""
+    """All operations within one in order; one that has regions comes before what is in them."""
     found: list[Any] = []
 
     def visit(op: Any) -> Any:
         found.append(op)
         return ir.WalkResult.ADVANCE
 
-    operation.operation.walk(visit)
-    return found[:-1]  # the walk ends with the operation itself
+    operation.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return found[1:]  # the walk begins with the operation itself
 
 
 def set_signature(function: Any) -> None:

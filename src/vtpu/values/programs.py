@@ -8,13 +8,19 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
+from jaxlib.mlir import ir
 
+from vtpu.reading.shardings import Spread
 from vtpu.values.cost import Cost, estimate_cost
 from vtpu.values.cpu_client import CpuClient, CpuProgram
 from vtpu.values.cpu_form import HostCall, make_cpu_form
 from vtpu.values.modules import dtype_of, read_module
+from vtpu.values.one_device import is_for_any_device, make_for_one_device
 from vtpu.values.replacements import NoCpuForm
 from vtpu.values.slicing import keep_outputs
+
+
+_ONE_DEVICE = b""  # compile options as they are by default
 
 
 class HostFunctions(Protocol):
@@ -33,13 +39,15 @@ class HostFunctions(Protocol):
 class Part:
     """A part of a program: some of its outputs, of `parameters` only.
 
-    Made of text first, so that its cost is known, and compiled when it runs.
+    Made of text first, so that its cost is known, and compiled when it runs. `is_alike`: every
+    device of the program computes the same, and one does it for all.
     """
 
     outputs: tuple[int, ...]
     parameters: tuple[int, ...]
     cost: Cost
     host_calls: tuple[HostCall, ...]
+    is_alike: bool
     _module: Any
     _options: bytes
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -53,7 +61,11 @@ class Part:
             if self._compiled is None:
                 functions = [self._function(call) for call in self.host_calls]
                 self._compiled = client.compile(
-                    self._module, self._options, self.outputs, self.parameters, functions
+                    self._module,
+                    _ONE_DEVICE if self.is_alike else self._options,
+                    () if self.is_alike else self.outputs,
+                    () if self.is_alike else self.parameters,
+                    functions,
                 )
                 self._module = None
             return self._compiled
@@ -113,7 +125,8 @@ def _bytes_of(value: Any) -> Any:
 class Program:
     """A program as it was compiled for the slice: `code` is portable, `options` as JAX sent them.
 
-    `tokens` are the outputs that hold nothing.
+    `tokens` are the outputs that hold nothing. `parameter_spreads` and `output_spreads` say how a
+    partitioned program's arrays are spread, None where that is not known.
     """
 
     def __init__(
@@ -124,12 +137,15 @@ class Program:
         num_replicas: int,
         num_outputs: int,
         tokens: tuple[int, ...],
+        parameter_spreads: tuple[Spread | None, ...] = (),
+        output_spreads: tuple[Spread | None, ...] = (),
     ) -> None:
         self.name = name
         self._code = code
         self._options = options
         self._num_replicas = num_replicas
         self.num_outputs, self.tokens = num_outputs, tokens
+        self.parameter_spreads, self._output_spreads = parameter_spreads, output_spreads
         self._parts: dict[Any, Part | NoCpuForm] = {}
         self._lock = threading.Lock()
 
@@ -179,4 +195,18 @@ class Program:
             kept = tuple(o for o in form.outputs if o in outputs)
             places = keep_outputs(module, tuple(form.outputs.index(o) for o in kept))
             parameters = tuple(form.parameters[i] for i in places)
-        return Part(kept, parameters, estimate_cost(module), form.host_calls, module, self._options)
+        is_alike = not form.host_calls and self._is_alike(module, parameters, kept)
+        if is_alike:
+            make_for_one_device(module)
+        cost = estimate_cost(module)
+        return Part(kept, parameters, cost, form.host_calls, is_alike, module, self._options)
+
+    def _is_alike(
+        self, module: ir.Module, parameters: tuple[int, ...], outputs: tuple[int, ...]
+    ) -> bool:
+        inputs, results = self.parameter_spreads, self._output_spreads
+        if not results or self._num_replicas > 1:
+            return False
+        spreads = [inputs[i] if i < len(inputs) else None for i in parameters]
+        spreads += [results[o] if o < len(results) else None for o in outputs]
+        return all(s and s.is_replicated for s in spreads) and is_for_any_device(module)

@@ -31,9 +31,11 @@ def keep_outputs(module: ir.Module, kept: tuple[int, ...]) -> tuple[int, ...]:
         _return_only(main, kept)
         passes = PassManager.parse(_CLEAN)
         passes.run(module.operation)
+        _erase_unused(main)
         if _prune_loops(main):
             passes.run(module.operation)
-        return _drop_unused_parameters(main_of(module))
+            _erase_unused(main)
+        return _drop_unused_parameters(main)
 
 
 def _return_only(main: Any, kept: tuple[int, ...]) -> None:
@@ -58,6 +60,14 @@ def _drop_unused_parameters(main: Any) -> tuple[int, ...]:
     return used
 
 
+def _erase_unused(main: Any) -> None:
+    """Erases what nobody uses, also constraints on shardings, which MLIR's own passes keep."""
+    for operation in reversed(operations_in(main)):
+        is_used = any(any(True for _ in r.uses) for r in operation.results)
+        if len(operation.results) and not is_used and not _has_effects(operation):
+            operation.erase()
+
+
 # ---- loops -------------------------------------------------------------------------------------
 
 
@@ -70,12 +80,13 @@ def _prune_loops(main: Any) -> bool:
     return found
 
 
-def _has_effects(loop: Any) -> bool:
+def _has_effects(operation: Any) -> bool:
     return any(
-        op.name == "stablehlo.custom_call" and "has_side_effect" in op.attributes
+        op.name == "stablehlo.custom_call"
+        and "has_side_effect" in op.attributes
         and ir.BoolAttr(op.attributes["has_side_effect"]).value
-        for op in operations_in(loop)
-    )  # fmt: skip
+        for op in [operation, *operations_in(operation)]
+    )
 
 
 def _prune(loop: Any) -> bool:

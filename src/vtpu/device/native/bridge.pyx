@@ -330,6 +330,7 @@ cdef extern from "values.h":
     enum: VT_WHY_LEAVING
     enum: VT_WHY_FIRST_OF_PYTHON
     c_bool vt_values_on
+    int64_t vt_history_limit
     int vt_fill_unknown_with
     vt_value *vt_value_retain(vt_value *value)
     void vt_value_release(vt_value *value)
@@ -1120,13 +1121,17 @@ cdef c_bool call_host(
         functions.args = NULL
 
 
-def follow_values(int64_t memory, int64_t disk, str folder, int unknown) -> None:
+def follow_values(
+    int64_t memory, int64_t disk, int64_t history, str folder, int unknown
+) -> None:
     """Contents of arrays are followed from now on.
 
-    `memory`, `disk`: bytes that they may take; `folder`: for those on disk. `unknown`: what fills
-    the unknown: 0 zeros, 1 NaN, 2 nothing, reading it is an error.
+    `memory`, `disk`: bytes that they may take, `history`: that remembering executions may take;
+    `folder`: for those on disk. `unknown`: what fills the unknown: 0 zeros, 1 NaN, 2 nothing, reading
+    it is an error.
     """
-    global vt_values_on, vt_fill_unknown_with
+    global vt_values_on, vt_fill_unknown_with, vt_history_limit
+    vt_history_limit = history
     vt_bytes_limit(memory, disk, folder.encode())
     vt_fill_unknown_with = unknown
     vt_values_on = True

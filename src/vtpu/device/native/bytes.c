@@ -27,13 +27,6 @@ void vt_bytes_limit(int64_t memory, int64_t disk, const char *where) {
   pthread_mutex_unlock(&vt_lock);
 }
 
-void vt_bytes_count(int64_t difference) {
-  now.in_memory += difference;
-  if (now.in_memory > now.peak_in_memory) now.peak_in_memory = now.in_memory;
-}
-
-bool vt_bytes_are_too_many(void) { return now.in_memory > memory_limit; }
-
 vt_bytes_state vt_bytes_now(void) {
   pthread_mutex_lock(&vt_lock);
   vt_bytes_state state = now;
@@ -45,7 +38,8 @@ vt_bytes_state vt_bytes_now(void) {
 static bool reserve(size_t size, bool *is_on_disk) {
   *is_on_disk = false;
   if (now.in_memory + (int64_t)size <= memory_limit) {
-    vt_bytes_count((int64_t)size);
+    now.in_memory += (int64_t)size;
+    if (now.in_memory > now.peak_in_memory) now.peak_in_memory = now.in_memory;
     return true;
   }
   *is_on_disk = size >= SMALLEST_ON_DISK && now.on_disk + (int64_t)size <= disk_limit;
@@ -59,7 +53,7 @@ static void give_back(size_t size, bool is_on_disk) {
   if (is_on_disk)
     now.on_disk -= (int64_t)size;
   else
-    vt_bytes_count(-(int64_t)size);
+    now.in_memory -= (int64_t)size;
 }
 
 /* A mapped file that has no name, with its blocks taken: writing to it cannot fail later. */

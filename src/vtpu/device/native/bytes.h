@@ -23,9 +23,6 @@ void vt_bytes_release(vt_bytes *bytes); /* the caller holds vt_lock; NULL is fin
 
 /* What may be kept, in bytes, and the folder for what goes to disk. */
 void vt_bytes_limit(int64_t memory, int64_t disk, const char *folder);
-/* Memory that values take otherwise. The caller holds vt_lock. */
-void vt_bytes_count(int64_t difference);
-bool vt_bytes_are_too_many(void);
 
 typedef struct vt_bytes_state {
   int64_t in_memory, on_disk, peak_in_memory, peak_on_disk;

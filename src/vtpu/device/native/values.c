@@ -9,7 +9,10 @@
 bool vt_values_on;
 enum vt_unknown vt_fill_unknown_with = VT_UNKNOWN_ZEROS;
 
+int64_t vt_history_limit = INT64_MAX;
+
 static vt_launch *oldest, *newest; /* launches that remember their arguments */
+static int64_t history;            /* bytes of all launches */
 
 /* ---- values ---- */
 
@@ -126,7 +129,7 @@ static void work_off(vt_launch *queue) {
     launch->is_settling = false;
     release_arguments(launch, &queue);
     if (launch->live || launch->holds) continue;
-    vt_bytes_count(-(int64_t)size_of(launch));
+    history -= (int64_t)size_of(launch);
     vt_executable_unreference(launch->executable);
     free(launch);
   }
@@ -205,7 +208,7 @@ vt_launch *vt_launch_new(PJRT_LoadedExecutable *loaded, const int *logical_ids, 
   executable->references++;
   launch->holds = 1;
   link_newest(launch);
-  vt_bytes_count((int64_t)size_of(launch));
+  history += (int64_t)size_of(launch);
   return launch;
 }
 
@@ -222,7 +225,7 @@ void vt_launch_fill(vt_launch *launch, PJRT_Buffer **const *outputs) {
   for (int d = 0; d < launch->num_local; d++)
     for (size_t o = 0; o < count; o++)
       outputs[d][o]->value = &launch->values[(size_t)launch->logical_ids[d] * count + o];
-  while (vt_bytes_are_too_many() && oldest != launch && vt_forget_oldest_launch()) continue;
+  while (history > vt_history_limit && oldest != launch && vt_forget_oldest_launch()) continue;
 }
 
 void vt_launch_let_go(vt_launch *launch) {

@@ -45,6 +45,8 @@ struct vt_launch {
 
 /* Whether values are followed at all. Set once, before the first array. */
 extern bool vt_values_on;
+/* Bytes that remembering executions may take: the oldest are forgotten above that. */
+extern int64_t vt_history_limit;
 
 /* A value from the host, which takes over `bytes`. NULL `bytes`: there was no room. No lock needed. */
 vt_value *vt_value_of_host(const vt_shape *shape, vt_bytes *bytes);
