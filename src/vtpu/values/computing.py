@@ -14,7 +14,7 @@ from vtpu.program.element_types import ElementType
 from vtpu.values.budget import Budget, Mode
 from vtpu.values.cost import Cost
 from vtpu.values.cpu_client import CpuClient, TookTooLong
-from vtpu.values.programs import HostFunctions, Part, Program
+from vtpu.values.programs import HostFunctionRaised, HostFunctions, Part, Program
 from vtpu.values.reasons import WHY_FORGOTTEN, WHY_NEVER_WRITTEN, Reasons
 from vtpu.values.replacements import NoCpuForm
 
@@ -115,12 +115,10 @@ class Computer:
         began = time.monotonic()
         try:
             self._run(self._plan(value), began)
-        except _Unknown as unknown:
-            value.give_up(unknown.why)
         except (KeyboardInterrupt, SystemExit):
             raise
-        except Exception as error:
-            value.give_up(self._why(f"computing it failed: {_in_a_line(error)}"))
+        except Exception as error:  # whatever XLA raises: the program goes on
+            value.give_up(self._why_not(None, error))
         self.computed.reads += 1
         self.computed.seconds += time.monotonic() - began
 
@@ -135,16 +133,23 @@ class Computer:
         try:
             step.part = self._program(launch).with_host_calls()
             steps = self._plan_from([step])
+            step.part.compile(self._client)
             self._run(steps[:-1], began)
-        except (NoCpuForm, _Unknown) as unknown:
-            self._give_up_results(launch, unknown)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except Exception as error:  # whatever XLA raises: the program goes on
+            self._give_up_results(launch, self._why_not(launch, error))
             return False
-        self._run_step(steps[-1], None, functions)
+        try:
+            self._run_step(step, None, functions)
+        except HostFunctionRaised as error:
+            raise error.raised from None
+        except Exception as error:  # as above; some functions may have been called
+            self._give_up_results(launch, self._why_not(launch, error))
         self.computed.seconds += time.monotonic() - began
         return True
 
-    def _give_up_results(self, launch: Launch, unknown: NoCpuForm | _Unknown) -> None:
-        why = unknown.why if isinstance(unknown, _Unknown) else self._why_none(launch, unknown)
+    def _give_up_results(self, launch: Launch, why: int) -> None:
         for output in range(self._program(launch).num_outputs):
             for value in launch.results(output):
                 if value is not None:
@@ -303,6 +308,13 @@ class Computer:
 
     def _why(self, text: str) -> int:
         return self.reasons.number(text)
+
+    def _why_not(self, launch: Launch | None, error: Exception) -> int:
+        if isinstance(error, _Unknown):
+            return error.why
+        if isinstance(error, NoCpuForm) and launch is not None:
+            return self._why_none(launch, error)
+        return self._why(f"computing it failed: {_in_a_line(error)}")
 
     def _why_none(self, launch: Launch, reason: NoCpuForm) -> int:
         return self._why(f"{self._program(launch).name}: {reason}")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import sdy
 
 from vtpu.values.modules import (
     TOKEN,
@@ -197,9 +198,12 @@ class _HostCalls:
                 "operand_layouts": _row_major([v.type for v in operands]),
                 "result_layouts": _row_major(results),
             }
-            for name in _SHARDINGS:
-                if name in operation.attributes:
-                    attributes[name] = operation.attributes[name]
+            if "mhlo.sharding" in operation.attributes:
+                attributes["mhlo.sharding"] = operation.attributes["mhlo.sharding"]
+            if "sdy.sharding" in operation.attributes:  # one for each result; the token comes first
+                given = sdy.TensorShardingPerValueAttr(operation.attributes["sdy.sharding"])
+                shardings = list(given.shardings)[::-1]
+                attributes["sdy.sharding"] = sdy.TensorShardingPerValueAttr.get(shardings)
             return ir.Operation.create(
                 "stablehlo.custom_call", results=results, operands=operands, attributes=attributes
             )

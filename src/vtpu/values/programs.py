@@ -35,6 +35,14 @@ class HostFunctions(Protocol):
         ...
 
 
+class HostFunctionRaised(Exception):
+    """A host function raised `raised`."""
+
+    def __init__(self, raised: BaseException) -> None:
+        super().__init__(str(raised))
+        self.raised = raised
+
+
 @dataclass
 class Part:
     """A part of a program: some of its outputs, of `parameters` only.
@@ -80,8 +88,8 @@ class Part:
         """The outputs on each device, calling the host by `functions`.
 
         Raises:
-            TookTooLong, jax.errors.JaxRuntimeError: see `CpuProgram.run`; what a host function
-                raised is raised as it was.
+            TookTooLong, jax.errors.JaxRuntimeError: see `CpuProgram.run`.
+            HostFunctionRaised: one of `functions` raised.
         """
         program = self.compile(client)
         if not self.host_calls:
@@ -90,9 +98,9 @@ class Part:
             self._functions, self._raised = functions, None
             try:
                 return program.run(arguments, None)
-            except Exception:
+            except Exception as error:
                 if self._raised:
-                    raise self._raised from None
+                    raise HostFunctionRaised(self._raised) from error
                 raise
             finally:
                 self._functions = None
