@@ -11,28 +11,37 @@ from vtpu.device.loading import when_loaded
 from vtpu.values.kernels import Kernel, keep_kernel
 
 _LOWERING = "jax._src.pallas.mosaic.pallas_call_registration"
-_RULE = "pallas_call_tpu_lowering_rule"
+_RULES = {"pallas_call_tpu_lowering_rule": "pallas_call", "mpmd_map_tpu_lowering_rule": "mpmd_map"}
+_NOT_OF_THE_PRIMITIVE = ("interpret", "num_scratch")
 
 
 def keep_kernels() -> None:
     """Begins to keep kernels. JAX's own result is unchanged."""
-    when_loaded(_LOWERING, _replace_rule)
+    when_loaded(_LOWERING, _replace_rules)
 
 
-def _replace_rule(module: ModuleType) -> None:
-    original = getattr(module, _RULE, None)
-    if original is not None and not hasattr(original, "__wrapped__"):
-        setattr(module, _RULE, _keeping(original))
+def _replace_rules(module: ModuleType) -> None:
+    from jax._src.pallas import core
+
+    registered: dict[Any, Any] = getattr(core, "_backend_lowering_rules", {})
+    for name, primitive in _RULES.items():
+        original = getattr(module, name, None)
+        if original is None or hasattr(original, "__wrapped__"):
+            continue
+        setattr(module, name, _keeping(original, primitive))
+        for kind, (rule, platform) in list(registered.items()):
+            if rule is original:
+                registered[kind] = (getattr(module, name), platform)
 
 
-def _keeping(rule: Callable[..., Any]) -> Callable[..., Any]:
+def _keeping(rule: Callable[..., Any], primitive: str) -> Callable[..., Any]:
     @wraps(rule)
     def lower(context: Any, *nodes: Any, **parameters: Any) -> Any:
         results = rule(context, *nodes, **parameters)
         if (config := _config_behind(results)) is not None:
-            parameters.pop("interpret", None)
+            kept = {k: v for k, v in parameters.items() if k not in _NOT_OF_THE_PRIMITIVE}
             axes = context.module_context.axis_context
-            keep_kernel(config, Kernel(parameters, tuple(context.avals_in), axes))
+            keep_kernel(config, Kernel(primitive, kept, tuple(context.avals_in), axes))
         return results
 
     return lower

@@ -26,7 +26,7 @@ from vtpu.values.modules import (
 from vtpu.values.replacements import NoCpuForm, is_known_to_cpu, replacement_for
 
 _SHARDINGS = ("mhlo.sharding", "sdy.sharding")
-_PASSED_THROUGH = ("annotate_device_placement", "LayoutConstraint")
+_PASSED_THROUGH = ("annotate_device_placement", "LayoutConstraint", "Pin", "Unpin")
 _PYTHON_CALL = "xla_ffi_python_cpu_callback"
 
 

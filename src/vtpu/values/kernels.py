@@ -9,13 +9,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """The parameters of a `pallas_call`, its arguments, and the mesh axes that it sees, with sizes."""
+    """What JAX lowered: the parameters of a `pallas_call` or, on several cores, of an `mpmd_map`; the
+    avals of its arguments; in which mesh.
+    """
 
+    primitive: str
     parameters: dict[str, Any]
     arguments: tuple[Any, ...]
     axis_context: Any
@@ -40,9 +44,11 @@ def _key(config: str) -> bytes:
 
 def interpreter_of(kernel: Kernel) -> Callable[..., Any]:
     """A JAX function that does what a kernel does, out of operations that any backend has."""
-    from jax._src.pallas import hlo_interpreter  # only programs with kernels need it
+    parameters = kernel.parameters  # jax.experimental.pallas: only programs with kernels need it
+    if kernel.primitive == "mpmd_map":
+        from jax._src.pallas import mpmd
 
-    def interpret(*arguments: Any) -> Any:
-        return hlo_interpreter.pallas_call_hlo_interpret(*arguments, **kernel.parameters)
+        return partial(mpmd.mpmd_map_p.bind, **parameters, interpret=True)
+    from jax._src.pallas import hlo_interpreter
 
-    return interpret
+    return partial(hlo_interpreter.pallas_call_hlo_interpret, **parameters)

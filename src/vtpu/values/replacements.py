@@ -174,6 +174,18 @@ def _approximate_top_k(operation: Any) -> Callable[..., Any]:
     return top_k
 
 
+def _empty(operation: Any) -> Callable[..., Any]:
+    import jax
+
+    kind = _array_like(operation.results[0].type)
+    return lambda: (jax.numpy.zeros(kind.shape, kind.dtype),)
+
+
+def _as(array: Any, like: Any) -> Any:
+    """Kernels take booleans as integers and scalars as arrays of one element."""
+    return array.astype(like.dtype).reshape(like.shape)
+
+
 def _kernel(operation: Any) -> Callable[..., Any]:
     kernel = find_kernel(_config(operation))
     if kernel is None:
@@ -181,12 +193,11 @@ def _kernel(operation: Any) -> Callable[..., Any]:
     if len(kernel.arguments) != len(operation.operands):
         raise NoCpuForm("a Pallas kernel with arguments of its own making")
     interpret = interpreter_of(kernel)
-    kinds = [ir.RankedTensorType(r.type) for r in operation.results]
-    results = [dtype_of(str(kind.element_type)) for kind in kinds]
+    results = [_array_like(r.type) for r in operation.results]
 
     def run(*arguments: Any) -> Any:
-        given = [x.astype(a.dtype) for x, a in zip(arguments, kernel.arguments, strict=True)]
-        return [x.astype(d) for x, d in zip(interpret(*given), results, strict=True)]
+        given = [_as(x, a) for x, a in zip(arguments, kernel.arguments, strict=True)]
+        return [_as(x, like) for x, like in zip(interpret(*given), results, strict=True)]
 
     return run
 
@@ -197,5 +208,6 @@ _FUNCTIONS: dict[str, Callable[[Any], Callable[..., Any]]] = {
     "ProductOfElementaryHouseholderReflectors": _householder,
     "LuDecomposition": _lu,
     "ApproxTopK": _approximate_top_k,
+    "AllocateBuffer": _empty,
     "tpu_custom_call": _kernel,
 }
