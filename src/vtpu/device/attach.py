@@ -183,6 +183,8 @@ def _new_session(settings: Settings, wanted: Slice) -> Session:
     explanations = Explanations()
     explanations.install()
     handlers = Handlers(topology, facts, settings.host, compiler, recorder, explanations)
+    _core.set_handlers(handlers)
+    recorder.begin_writing()
     return Session(wanted, settings.host, recorder, compiler, handlers)
 
 
