@@ -26,18 +26,19 @@ from vtpu.compiler.service import CompilerService, Topology, libtpu_release
 from vtpu.device import _core
 from vtpu.device.explanations import Explanations
 from vtpu.device.handlers import Handlers
-from vtpu.device.leaving import hold_threads
+from vtpu.device.leaving import hold_threads, let_children_end
 from vtpu.device.other_hosts import take_other_hosts_as_this_one
 from vtpu.device.recorder import Recorder
 from vtpu.device.settings import Settings, read_settings
 from vtpu.errors import UsageError, VtpuError
 from vtpu.recording.recording import DeviceRecord, RunRecord
+from vtpu.units import counted
 
 _PLATFORM = "tpu"
 _UNAVAILABLE = 14  # of the ABI's error codes
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Session:
     """The virtual slice of this process, and what is to happen when the process ends."""
 
@@ -48,6 +49,11 @@ class Session:
     handlers: Handlers
     at_end: Callable[[Session], None] | None = None
     _pid: int = field(default_factory=os.getpid)
+
+    def __repr__(self) -> str:
+        """As a notebook shows what `vtpu.attach` returned."""
+        devices = counted(self.slice.num_devices, "device")
+        return f"<virtual {self.slice.name}, {devices}, host {self.host} of {self.slice.num_hosts}>"
 
     def end(self) -> None:
         """Writes the end of the recording and lets the compiler go. Once, in this process only."""
@@ -78,8 +84,9 @@ def attach(settings: Settings, at_end: Callable[[Session], None] | None = None) 
         UsageError: the slice has no such host; another slice is attached; JAX runs already.
         CompilerMissing, CompilerDied: the topology could not be had from libtpu.
     """
-    if _session is None:
-        _refuse_when_running()
+    if _session is not None:
+        return _start(settings, at_end)  # refuses another slice; JAX may run on this one already
+    _refuse_when_running()
     session = _start(settings, at_end)
     _register(lambda: session, whatever_was_asked=True)
     take_other_hosts_as_this_one()
@@ -154,6 +161,12 @@ def _start(settings: Settings, at_end: Callable[[Session], None] | None) -> Sess
     return _session
 
 
+def _clients() -> list[object]:
+    from jax._src import xla_bridge
+
+    return list(xla_bridge._backends.values())  # noqa: SLF001, `backends()` would make some
+
+
 def _refuse_when_running() -> None:
     from jax._src import xla_bridge
 
@@ -185,6 +198,8 @@ def _new_session(settings: Settings, wanted: Slice) -> Session:
     handlers = Handlers(topology, facts, settings.host, compiler, recorder, explanations)
     _core.set_handlers(handlers)
     recorder.begin_writing()
+    os.register_at_fork(after_in_child=pool.begin_in_child)
+    let_children_end(_clients)
     return Session(wanted, settings.host, recorder, compiler, handlers)
 
 

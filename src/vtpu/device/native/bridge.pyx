@@ -1278,6 +1278,11 @@ def begin_leaving() -> None:
     vt_begin_leaving()
 
 
+def keep_forever(object value) -> None:
+    """`value` is never destroyed in this process."""
+    Py_INCREF(value)
+
+
 def threads_staying() -> int:
     """How many threads wait in the core for the interpreter's end."""
     return vt_threads_staying()
