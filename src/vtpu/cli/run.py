@@ -15,16 +15,19 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from time import sleep
 from typing import Annotated, BinaryIO
 
 import typer
 
 from vtpu.chips import parse_slice
 from vtpu.cli.options import Host, Json, On, Out
+from vtpu.cli.witness import Witness
 from vtpu.device import settings as names
 from vtpu.errors import UsageError
 from vtpu.recording.claim import claim_file, release_unused
 
+_GROUP_FOLLOWS_S = 0.03
 CONTEXT = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 
@@ -121,20 +124,34 @@ def _prepare_report(json: str | None) -> None:
 
 
 def _wait(child: subprocess.Popen[bytes], meanwhile: Callable[[], None]) -> int:
-    """Waits for the child; hands on the signals that only this process got.
-
-    A Ctrl-C in the terminal reaches the child by itself (the kernel sends it to the whole group);
-    one that a process sent to us is for the child too.
-    """
+    """Waits for the child; hands on the signals that only this process got."""
     handed_on = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
     signal.pthread_sigmask(signal.SIG_BLOCK, handed_on | {signal.SIGCHLD})
+    witness = Witness(handed_on)
     meanwhile()
     while child.poll() is None:
         got = signal.sigtimedwait(handed_on | {signal.SIGCHLD}, 1.0)
-        if got and got.si_signo in handed_on and got.si_pid:
-            child.send_signal(got.si_signo)
+        if got and got.si_signo in handed_on:
+            _hand_on(signal.Signals(got.si_signo), child, witness)
+    witness.end()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, handed_on | {signal.SIGCHLD})
     return child.returncode
+
+
+def _hand_on(number: signal.Signals, child: subprocess.Popen[bytes], witness: Witness) -> None:
+    """Sends the child a signal that we got, unless it went to the child too."""
+    sleep(_GROUP_FOLLOWS_S)
+    while signal.sigtimedwait({number}, 0):
+        pass  # the same again: `timeout` signals first us, then the group
+    if not (number in witness.saw() and _is_in_our_group(child)):
+        child.send_signal(number)
+
+
+def _is_in_our_group(child: subprocess.Popen[bytes]) -> bool:
+    try:
+        return os.getpgid(child.pid) == os.getpgrp()
+    except ProcessLookupError:
+        return False
 
 
 def _report(path: Path, status: int, json: str | None, problem: str | None) -> None:
