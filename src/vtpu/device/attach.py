@@ -192,6 +192,7 @@ def _new_session(settings: Settings, wanted: Slice) -> Session:
         settings.out,
         _describe_run(settings, wanted, facts),
         is_claimed=settings.out_is_claimed,
+        run_began=settings.run.began_unix_s if settings.run else None,
     )
     explanations = Explanations()
     explanations.install()
@@ -275,6 +276,7 @@ def _describe_run(settings: Settings, wanted: Slice, facts: TopologyFacts) -> Ru
         started_unix_s=time.time(),
         library_folders=_library_folders(),
         function_names=tuple(_core.function_names()),
+        part_of=str(settings.run or ""),
     )
 
 

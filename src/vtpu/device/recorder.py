@@ -45,10 +45,17 @@ class Recorder:
     """The recording of this process. Forked children have none: the core records nothing there.
 
     `programs` are the names of all programs and their devices, by number. `is_claimed`: somebody
-    made the empty file `out` for this process.
+    made the empty file `out` for this process. `run_began`: see `claim_file`.
     """
 
-    def __init__(self, out: Path | None, run: RunRecord, *, is_claimed: bool = False) -> None:
+    def __init__(
+        self,
+        out: Path | None,
+        run: RunRecord,
+        *,
+        is_claimed: bool = False,
+        run_began: float | None = None,
+    ) -> None:
         self.path: Path | None = None
         self.problems: list[str] = []
         self.programs: dict[int, tuple[str, tuple[int, ...]]] = {}
@@ -57,7 +64,7 @@ class Recorder:
         self._waiting: deque[ProgramRecord] = deque()
         self._taps: list[EventTap] = []
         self._stops_early = False
-        self._file = self._open(out, is_claimed)
+        self._file = self._open(out, is_claimed, run_began)
         self._writer: RecordingWriter | None = self._begin(run, is_claimed)  # None: it ended
 
     def begin_writing(self) -> None:
@@ -82,10 +89,10 @@ class Recorder:
             release_unused(self.path)
         self.path, self._file = None, io.BytesIO()
 
-    def _open(self, out: Path | None, is_claimed: bool) -> BinaryIO:
+    def _open(self, out: Path | None, is_claimed: bool, run_began: float | None) -> BinaryIO:
         try:
             if out is not None:
-                return self._open_at(out, is_claimed)
+                return self._open_at(out, is_claimed, run_began)
         except OSError as error:
             self.problem(f"the recording cannot be written to {out}: {error.strerror}")
         try:
@@ -93,11 +100,11 @@ class Recorder:
         except OSError:  # no folder for temporary files
             return io.BytesIO()
 
-    def _open_at(self, out: Path, is_claimed: bool) -> BinaryIO:
+    def _open_at(self, out: Path, is_claimed: bool, run_began: float | None) -> BinaryIO:
         if is_claimed:
             self.path, file = out, out.open("r+b", buffering=0)
         else:
-            self.path, file = claim_file(out)
+            self.path, file = claim_file(out, run_began)
         return file
 
     def problem(self, text: str) -> None:

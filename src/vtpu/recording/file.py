@@ -147,6 +147,21 @@ def load_recording(path: Path) -> Recording:
     return parse_recording(path.read_bytes(), str(path))
 
 
+def read_run(path: Path) -> RunRecord | None:
+    """What ran, of a recording that may still be written; None when it does not say so (yet).
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with path.open("rb") as file:
+        head = file.read(len(MAGIC) + _HEADER.size)
+        if len(head) < len(MAGIC) + _HEADER.size or not head.startswith(MAGIC):
+            return None
+        _, size, _ = _HEADER.unpack_from(head, len(MAGIC))
+        data = head + file.read(size)
+    return next((_decode_run(json.loads(chunk)) for _, chunk in _chunks(data, [])), None)
+
+
 def parse_recording(data: bytes, name: str = "the recording") -> Recording:
     """The recording in `data`. See `load_recording`."""
     if not data.startswith(MAGIC):
