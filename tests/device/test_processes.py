@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import uuid
+
+import pytest
+
 from vtpu.recording.file import load_recording
 
 FORKS = """
@@ -31,6 +35,24 @@ for _ in range(50):
         os._exit(7)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 """
+FORKS_AND_EXITS = """
+import os, sys, threading, warnings
+import jax, jax.numpy as jnp
+warnings.simplefilter("ignore")
+f = jax.jit(lambda x: x + 1)
+x = f(jnp.ones(3))
+salt = int(sys.argv[1]) % 2**23
+def compile():
+    jax.jit(lambda x: x * 3 + salt)(x)
+thread = threading.Thread(target=compile)
+if "busy" in sys.argv:
+    thread.start()
+if (child := os.fork()) == 0:
+    if "uses" in sys.argv:
+        print(f(x).shape, flush=True)  # compiling needs threads that jaxlib has not here
+    sys.exit(3)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
 SPAWNS = """
 import multiprocessing
 def work(i):
@@ -58,6 +80,13 @@ def test_forked_children_leave_the_recording_and_the_compiler_alone(virtual):
 def test_a_fork_while_threads_execute_finds_the_core_usable(virtual):
     ended = virtual.run(BUSY_FORKS)
     assert (ended.exit_code, ended.stdout, ended.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("how", [[], ["uses"], ["busy"]])
+def test_a_forked_child_ends_with_its_own_exit_code(virtual, how):
+    ended = virtual.run(FORKS_AND_EXITS, str(uuid.uuid4().int), *how)
+    assert (ended.exit_code, ended.stderr) == (0, "")
+    assert ended.stdout == ("(3,)\n3\n" if "uses" in how else "3\n")
 
 
 def test_spawned_children_have_recordings_of_their_own(virtual):

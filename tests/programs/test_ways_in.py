@@ -98,6 +98,19 @@ vtpu.attach("v5p-8")
     assert "line 5" in ended.stderr
 
 
+def test_attach_again_to_the_slice_that_runs_changes_nothing(bench: Bench) -> None:
+    script = """
+import jax, vtpu
+print(vtpu.attach("v5p-16", host=1, report=False))
+x = jax.numpy.ones(3)
+again = vtpu.attach("v5p:2x2x2", host=1)
+print(again is vtpu.attach("v5p-16", host=1, report=False), (x + 1).shape)
+"""
+    ended = bench.python(bench.script(script))
+    assert (ended.exit_code, ended.stderr) == (0, "")
+    assert ended.stdout == "<virtual v5p:2x2x2, 8 devices, host 1 of 2>\nTrue (3,)\n"
+
+
 @pytest.fixture
 def notebook() -> nbformat.NotebookNode:
     """Attach, train, look, as one does in a notebook."""

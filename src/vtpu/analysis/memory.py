@@ -13,7 +13,7 @@ import numpy as np
 
 from vtpu.analysis.source_lines import LineFinder, SourceLine
 from vtpu.program.element_types import ElementType
-from vtpu.recording.events import EventFlag, EventKind, MemoryKind, memory_kinds
+from vtpu.recording.events import EventFlag, EventKind, MemoryKind, memory_kinds, select
 from vtpu.recording.recording import Recording
 
 
@@ -56,7 +56,7 @@ def hbm_timeline(recording: Recording, device: int) -> HbmTimeline:
     ran = (kinds == EventKind.EXECUTE) & (events["flags"] & EventFlag.FAILED == 0)
     runs_here = ran & _programs_on(recording, device, events)
     rows = np.flatnonzero((is_buffer & (events["device"] == device)) | runs_here)
-    own = events[rows]
+    own = select(events, rows)
     is_execution = own["kind"] == EventKind.EXECUTE
     sign = np.where(own["kind"] == EventKind.ALLOCATE, 1, -1)
     delta = np.where(is_execution, 0, sign * own["bytes"])

@@ -59,8 +59,8 @@ def need_bytes(program: ProgramRecord) -> int:
 def summarize_programs(recording: Recording, lines: LineFinder) -> tuple[ProgramSummary, ...]:
     """The programs by name, in the order in which they first appeared."""
     executions = of_kind(recording.events, EventKind.EXECUTE)
-    happened = executions[executions["flags"] & EventFlag.FAILED == 0]
-    calls = Counter(happened["program"].tolist())
+    happened = executions["flags"] & EventFlag.FAILED == 0
+    calls = Counter(executions["program"][happened].tolist())
     by_name: dict[str, list[ProgramRecord]] = {}
     for program in recording.programs:
         by_name.setdefault(program.name, []).append(program)

@@ -7,24 +7,28 @@ chosen by its environment. Its output, its errors and its exit code are its own.
 from __future__ import annotations
 
 import contextlib
+import glob
 import importlib
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
 import typer
 
-from vtpu.chips import parse_slice
+from vtpu.chips import Slice, parse_slice
 from vtpu.cli.options import Host, Json, On, Out
+from vtpu.cli.witness import Witness
 from vtpu.device import settings as names
 from vtpu.errors import UsageError
 from vtpu.recording.claim import claim_file, release_unused
 
+_GROUP_FOLLOWS_S = 0.03
 CONTEXT = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 
@@ -56,22 +60,24 @@ def run_and_report(arguments: list[str], *, on: str, host: int, out: Path, json:
         UsageError: no such slice or host.
         CompilerMissing: libtpu is not installed.
     """
-    _check(on, host)
+    wanted = _check(on, host)
+    run = names.RunName(os.getpid(), time.time())
     path, claim, problem = _claim(out)
-    child = _start(arguments, _environment(on, host, path))
+    child = _start(arguments, _environment(on, host, path, run))
     status = _wait(child, lambda: _prepare_report(json))
     with claim:
         _report(path, status, json, problem)
-    if problem is None:
-        release_unused(path)
-    else:
-        path.unlink(missing_ok=True)
+    if json and _is_empty(path):
+        command = (sys.executable, *arguments)
+        _report_unused(on, wanted, host, command, status, json)
+    _name_other_recordings(out.absolute(), path, str(run), json)
+    _clear_away(path, problem)
     if status < 0:
         _die_by(-status)
     return status
 
 
-def _check(on: str, host: int) -> None:
+def _check(on: str, host: int) -> Slice:
     from vtpu.compiler.pool import find_libtpu
 
     wanted = parse_slice(on)
@@ -81,12 +87,14 @@ def _check(on: str, host: int) -> None:
             f"{wanted.num_hosts - 1}."
         )
     find_libtpu()
+    return wanted
 
 
 def _claim(out: Path) -> tuple[Path, BinaryIO, str | None]:
     """The recording's file, made for the child; a temporary one when `out` cannot be written."""
     try:
-        path, claim = claim_file(out.absolute())
+        around = names.run_of()  # a run within a run
+        path, claim = claim_file(out.absolute(), around.began_unix_s if around else None)
     except OSError as error:
         problem = f"the recording cannot be written to {out}: {error.strerror}"
         handle, name = tempfile.mkstemp(prefix="vtpu-", suffix=".vtpu")
@@ -94,7 +102,7 @@ def _claim(out: Path) -> tuple[Path, BinaryIO, str | None]:
     return path, claim, None
 
 
-def _environment(on: str, host: int, path: Path) -> dict[str, str]:
+def _environment(on: str, host: int, path: Path, run: names.RunName) -> dict[str, str]:
     startup = str(Path(__file__).parent / "startup")  # its `sitecustomize` removes this again
     return {
         **os.environ,
@@ -103,7 +111,8 @@ def _environment(on: str, host: int, path: Path) -> dict[str, str]:
         names.SLICE: on,
         names.HOST: str(host),
         names.OUT: str(path),
-        names.OUT_CLAIMED_FOR: str(os.getpid()),
+        names.OUT_CLAIMED_FOR: str(run.pid),
+        names.RUN: str(run),
         names.REPORT: "off",
     }
 
@@ -121,26 +130,79 @@ def _prepare_report(json: str | None) -> None:
 
 
 def _wait(child: subprocess.Popen[bytes], meanwhile: Callable[[], None]) -> int:
-    """Waits for the child; hands on the signals that only this process got.
-
-    A Ctrl-C in the terminal reaches the child by itself (the kernel sends it to the whole group);
-    one that a process sent to us is for the child too.
-    """
+    """Waits for the child; hands on the signals that only this process got."""
     handed_on = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
     signal.pthread_sigmask(signal.SIG_BLOCK, handed_on | {signal.SIGCHLD})
+    witness = Witness(handed_on)
     meanwhile()
     while child.poll() is None:
         got = signal.sigtimedwait(handed_on | {signal.SIGCHLD}, 1.0)
-        if got and got.si_signo in handed_on and got.si_pid:
-            child.send_signal(got.si_signo)
+        if got and got.si_signo in handed_on:
+            _hand_on(signal.Signals(got.si_signo), child, witness)
+    witness.end()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, handed_on | {signal.SIGCHLD})
     return child.returncode
+
+
+def _hand_on(number: signal.Signals, child: subprocess.Popen[bytes], witness: Witness) -> None:
+    """Sends the child a signal that we got, unless it went to the child too."""
+    time.sleep(_GROUP_FOLLOWS_S)
+    while signal.sigtimedwait({number}, 0):
+        pass  # the same again: `timeout` signals first us, then the group
+    if not (number in witness.saw() and _is_in_our_group(child)):
+        child.send_signal(number)
+
+
+def _is_in_our_group(child: subprocess.Popen[bytes]) -> bool:
+    try:
+        return os.getpgid(child.pid) == os.getpgrp()
+    except ProcessLookupError:
+        return False
 
 
 def _report(path: Path, status: int, json: str | None, problem: str | None) -> None:
     from vtpu.report.terminal import report_run
 
     report_run(path, exit_code=status, json=json, problem=problem)
+
+
+def _is_empty(path: Path) -> bool:
+    return path.exists() and path.stat().st_size == 0
+
+
+def _clear_away(path: Path, problem: str | None) -> None:
+    """Removes a file that holds nothing or has no name.
+
+    An older recording then stays aside, for it is not of this run; but where the disk is full, it is
+    back in its place.
+    """
+    if problem is not None or _is_empty(path):
+        path.unlink(missing_ok=True)
+    else:
+        release_unused(path)
+
+
+def _report_unused(
+    on: str, wanted: Slice, host: int, command: tuple[str, ...], status: int, json: str
+) -> None:
+    from vtpu.cli.unused import report_unused
+
+    try:
+        report_unused(on, wanted, host, command, status, json)
+    except UsageError as error:  # the program's end counts, not the report's
+        print(f"vtpu: {error}", file=sys.stderr)
+
+
+def _name_other_recordings(out: Path, own: Path, run: str, json: str | None) -> None:
+    """Says where the processes that the script started recorded, in one line."""
+    from vtpu.recording.file import read_run
+
+    beside = sorted(out.parent.glob(f"{glob.escape(out.stem)}-*{glob.escape(out.suffix)}"))
+    others = [p for p in beside if p != own and (r := read_run(p)) and r.part_of == run]
+    if others:
+        paths = ", ".join(map(str, others))
+        file = sys.stderr if json == "-" else sys.stdout
+        print(f"\nOther processes of this run recorded {paths}", file=file)
 
 
 def _die_by(number: int) -> None:

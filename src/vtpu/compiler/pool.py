@@ -131,7 +131,7 @@ class WorkerPool:
     _busy: int = 0
     _closings: int = 0
     _free: threading.Condition = field(default_factory=threading.Condition)
-    _pid: int = field(default_factory=os.getpid)
+    _parents: list[_Worker] = field(default_factory=list)
 
     def ask(
         self,
@@ -163,9 +163,13 @@ class WorkerPool:
         with self._free:
             workers, self._idle = self._idle, []
             self._closings += 1
-        if os.getpid() == self._pid:
-            for worker in workers:
-                worker.end()
+        for worker in workers:
+            worker.end()
+
+    def begin_in_child(self) -> None:
+        """In a forked child: it must not speak through its parent's pipes, nor wait for its threads."""
+        self._parents, self._idle, self._busy = self._idle, [], 0
+        self._free = threading.Condition()
 
     def _until_closed(self, poll: Callable[[], None]) -> Callable[[], None]:
         closings = self._closings
@@ -179,8 +183,6 @@ class WorkerPool:
 
     def _take(self, poll: Callable[[], None]) -> _Worker:
         with self._free:
-            if os.getpid() != self._pid:  # a fork must not speak through its parent's pipes
-                self._idle, self._busy, self._pid = [], 0, os.getpid()
             while not self._idle and self._busy >= self.limit:
                 self._free.wait(_POLL_S)
                 poll()

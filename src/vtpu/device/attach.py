@@ -27,13 +27,14 @@ from vtpu.device import _core
 from vtpu.device.explanations import Explanations
 from vtpu.device.handlers import Handlers
 from vtpu.device.kernels import keep_kernels
-from vtpu.device.leaving import hold_threads
+from vtpu.device.leaving import hold_threads, let_children_end
 from vtpu.device.other_hosts import take_other_hosts_as_this_one
 from vtpu.device.recorder import Recorder
 from vtpu.device.settings import Settings, read_settings
 from vtpu.device.values import Values, limits_of_this_machine
 from vtpu.errors import UsageError, VtpuError
 from vtpu.recording.recording import DeviceRecord, RunRecord
+from vtpu.units import counted
 from vtpu.values.budget import Mode
 from vtpu.values.reasons import Reasons
 
@@ -41,7 +42,7 @@ _PLATFORM = "tpu"
 _UNAVAILABLE = 14  # of the ABI's error codes
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Session:
     """The virtual slice of this process, and what is to happen when the process ends."""
 
@@ -52,6 +53,11 @@ class Session:
     handlers: Handlers
     at_end: Callable[[Session], None] | None = None
     _pid: int = field(default_factory=os.getpid)
+
+    def __repr__(self) -> str:
+        """As a notebook shows what `vtpu.attach` returned."""
+        devices = counted(self.slice.num_devices, "device")
+        return f"<virtual {self.slice.name}, {devices}, host {self.host} of {self.slice.num_hosts}>"
 
     def end(self) -> None:
         """Writes the end of the recording and lets the compiler go. Once, in this process only."""
@@ -82,8 +88,9 @@ def attach(settings: Settings, at_end: Callable[[Session], None] | None = None) 
         UsageError: the slice has no such host; another slice is attached; JAX runs already.
         CompilerMissing, CompilerDied: the topology could not be had from libtpu.
     """
-    if _session is None:
-        _refuse_when_running()
+    if _session is not None:
+        return _start(settings, at_end)  # refuses another slice; JAX may run on this one already
+    _refuse_when_running()
     session = _start(settings, at_end)
     _register(lambda: session, whatever_was_asked=True)
     take_other_hosts_as_this_one()
@@ -158,6 +165,12 @@ def _start(settings: Settings, at_end: Callable[[Session], None] | None) -> Sess
     return _session
 
 
+def _clients() -> list[object]:
+    from jax._src import xla_bridge
+
+    return list(xla_bridge._backends.values())  # noqa: SLF001, `backends()` would make some
+
+
 def _refuse_when_running() -> None:
     from jax._src import xla_bridge
 
@@ -185,11 +198,16 @@ def _new_session(settings: Settings, wanted: Slice) -> Session:
         _describe_run(settings, wanted, facts),
         reasons,
         is_claimed=settings.out_is_claimed,
+        run_began=settings.run.began_unix_s if settings.run else None,
     )
     explanations = Explanations()
     explanations.install()
     values = _new_values(settings, facts, reasons)
     handlers = Handlers(topology, facts, settings.host, compiler, recorder, explanations, values)
+    _core.set_handlers(handlers)
+    recorder.begin_writing()
+    os.register_at_fork(after_in_child=pool.begin_in_child)
+    let_children_end(_clients)
     return Session(wanted, settings.host, recorder, compiler, handlers)
 
 
@@ -279,6 +297,7 @@ def _describe_run(settings: Settings, wanted: Slice, facts: TopologyFacts) -> Ru
         started_unix_s=time.time(),
         library_folders=_library_folders(),
         function_names=tuple(_core.function_names()),
+        part_of=str(settings.run or ""),
     )
 
 

@@ -6,7 +6,8 @@ that ends the process with SIGABRT, so such threads are held in the core, where 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable
 from time import monotonic, sleep
 
 from vtpu.device import _core
@@ -27,6 +28,16 @@ def hold_threads(wake: Callable[[], None]) -> None:
     deadline = monotonic() + _LONGEST_WAIT_S
     while _busy_threads() > _core.threads_staying() and monotonic() < deadline:
         sleep(_INTERVAL_S)
+
+
+def let_children_end(clients: Callable[[], Iterable[object]]) -> None:
+    """Forked children never destroy `clients`: those would wait for threads that only we have."""
+
+    def keep() -> None:
+        for client in clients():
+            _core.keep_forever(client)
+
+    os.register_at_fork(after_in_child=keep)
 
 
 def _busy_threads() -> int:

@@ -1,6 +1,7 @@
 """Writes what the native core saw into the recording, while the program runs.
 
-Nothing that goes wrong with the file may stop the program: the first error ends the writing and is
+A thread of the core's calls `flush` for that, at the latest a second after something happened, so a
+process that is killed leaves all but its last second. Nothing that goes wrong with the file may stop the program: the first error ends the writing and is
 kept as a problem for the report.
 """
 
@@ -8,11 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 import sys
 import tempfile
-import threading
-from collections.abc import Callable
+from collections import deque
 from pathlib import Path
 from time import monotonic
 from typing import BinaryIO
@@ -44,27 +43,37 @@ class EventTap:
 
 
 class Recorder:
-    """The recording of this process. Forked children do not write into it.
+    """The recording of this process. Forked children have none: the core records nothing there.
 
     `programs` are the names of all programs and their devices, by number. `is_claimed`: somebody
-    made the empty file `out` for this process.
+    made the empty file `out` for this process. `run_began`: see `claim_file`.
     """
 
     def __init__(
-        self, out: Path | None, run: RunRecord, reasons: Reasons, *, is_claimed: bool = False
+        self,
+        out: Path | None,
+        run: RunRecord,
+        reasons: Reasons,
+        *,
+        is_claimed: bool = False,
+        run_began: float | None = None,
     ) -> None:
         self.path: Path | None = None
         self.problems: list[str] = []
         self.programs: dict[int, tuple[str, tuple[int, ...]]] = {}
-        self._pid = os.getpid()
-        self._lock = threading.RLock()
         self._began = monotonic()
         self._stacks = self._shapes = self._whys = 0
         self.reasons = reasons
+        self._waiting: deque[ProgramRecord] = deque()
         self._taps: list[EventTap] = []
-        self._is_writing = self._stops_early = False
-        self._file = self._open(out, is_claimed)
+        self._stops_early = False
+        self._file = self._open(out, is_claimed, run_began)
         self._writer: RecordingWriter | None = self._begin(run, is_claimed)  # None: it ended
+
+    def begin_writing(self) -> None:
+        """From now on what happens is written down. The core's handlers are in place."""
+        if not _core.start_writer():
+            self.problem("the recording was only written at the end: there was no thread for it")
 
     def _begin(self, run: RunRecord, is_claimed: bool) -> RecordingWriter:
         try:
@@ -83,10 +92,10 @@ class Recorder:
             release_unused(self.path)
         self.path, self._file = None, io.BytesIO()
 
-    def _open(self, out: Path | None, is_claimed: bool) -> BinaryIO:
+    def _open(self, out: Path | None, is_claimed: bool, run_began: float | None) -> BinaryIO:
         try:
             if out is not None:
-                return self._open_at(out, is_claimed)
+                return self._open_at(out, is_claimed, run_began)
         except OSError as error:
             self.problem(f"the recording cannot be written to {out}: {error.strerror}")
         try:
@@ -94,11 +103,11 @@ class Recorder:
         except OSError:  # no folder for temporary files
             return io.BytesIO()
 
-    def _open_at(self, out: Path, is_claimed: bool) -> BinaryIO:
+    def _open_at(self, out: Path, is_claimed: bool, run_began: float | None) -> BinaryIO:
         if is_claimed:
             self.path, file = out, out.open("r+b", buffering=0)
         else:
-            self.path, file = claim_file(out)
+            self.path, file = claim_file(out, run_began)
         return file
 
     def problem(self, text: str) -> None:
@@ -107,31 +116,29 @@ class Recorder:
             self.problems.append(text)
 
     def program(self, program: ProgramRecord) -> None:
-        """Writes a program down, and what happened before."""
+        """Has a program written down, and what happened before."""
         self.programs[program.number] = (program.name, program.device_ids)
-        self._write(lambda writer: writer.program(program))
-
-    def flush(self) -> None:
-        """Writes down what happened since the last time."""
-        self._write(lambda _: None)
+        self._waiting.append(program)
+        _core.hurry_writer()
 
     def open_tap(self) -> EventTap:
         """Begins to copy events."""
-        self.flush()
+        _core.await_writer()
         tap = EventTap()
         self._taps.append(tap)
         return tap
 
     def close_tap(self, tap: EventTap) -> np.ndarray:
         """The events since the tap was opened."""
-        self.flush()
+        _core.await_writer()
         self._taps.remove(tap)
         return np.concatenate([np.empty(0, EVENT_DTYPE), *tap.batches])
 
     def end(self, client: int, compiler_starts: int) -> None:
         """Writes the end, also when nothing else could be written; later events are not recorded."""
-        self.flush()
-        with self._lock, contextlib.suppress(OSError):
+        _core.end_writer()
+        self.flush()  # of what no thread wrote, when there was no room for one
+        with contextlib.suppress(OSError):
             if self._writer:
                 self._writer.end(self._describe_end(client, compiler_starts))
         self._writer = None
@@ -150,49 +157,38 @@ class Recorder:
         )
 
     def read_back(self) -> bytes:
-        """The whole file so far."""
-        with self._lock:
-            at = self._file.tell()
-            self._file.seek(0)
-            data = self._file.read()
-            self._file.seek(at)
-            return data
+        """The whole file, once it ended."""
+        self._file.seek(0)
+        return self._file.read()
 
-    def _write(self, write: Callable[[RecordingWriter], object]) -> None:
-        """Writes what happened, then runs `write`; an error of the disk ends that for good.
+    def flush(self) -> None:
+        """Writes down what happened since the last time; an error of the disk ends that for good.
 
-        Does nothing in a forked child, nor within itself (a finalizer that runs a program).
+        Runs on one thread at a time: the core's, after its end the one that ends the recording.
         """
-        if os.getpid() != self._pid:
-            return
-        with self._lock:
-            if self._is_writing:
-                return
-            self._is_writing = True
-            try:
-                self._flush()
-                if self._writer and not self._stops_early:
-                    write(self._writer)
-            except OSError as error:
-                self.problem(f"the recording stops early: {error.strerror}")
-                self._stops_early = True
-            finally:
-                self._is_writing = False
-
-    def _flush(self) -> None:
-        raw = _core.drain_events()  # first: what it refers to is then known
-        events = np.frombuffer(raw, _CORE_DTYPE).astype(EVENT_DTYPE)
+        events = np.frombuffer(_core.drain_events(), _CORE_DTYPE).astype(EVENT_DTYPE)
         for tap in self._taps:
             tap.batches.append(events)
         if self._writer is None or self._stops_early:
+            self._waiting.clear()
             return
+        try:
+            self._append(self._writer, events)
+        except OSError as error:
+            self.problem(f"the recording stops early: {error.strerror}")
+            self._stops_early = True
+
+    def _append(self, writer: RecordingWriter, events: np.ndarray) -> None:
+        """What the events refer to is known when they are drained, and is written before them."""
         stacks = _core.stacks_after(self._stacks)
         shapes = _core.shapes_from(self._shapes)
         self._stacks += len(stacks)
         self._shapes += len(shapes)
-        self._writer.stacks(stacks)
-        self._writer.shapes(shapes)
+        writer.stacks(stacks)
+        writer.shapes(shapes)
         whys = self.reasons.after(self._whys)
         self._whys += len(whys)
-        self._writer.whys(whys)
-        self._writer.events(events)
+        writer.whys(whys)
+        while self._waiting:
+            writer.program(self._waiting.popleft())
+        writer.events(events)

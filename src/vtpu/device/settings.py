@@ -18,9 +18,27 @@ DEFAULT_SLICE = "v5e-16"
 
 SLICE, HOST, OUT, REPORT = "VTPU_ON", "VTPU_HOST", "VTPU_OUT", "VTPU_REPORT"
 OUT_CLAIMED_FOR = "VTPU_OUT_CLAIMED_BY"  # the process that made the file for its child
+RUN = "VTPU_RUN"  # which `vtpu run` this process belongs to, with the time when that began
 CACHE_FOLDER, CACHE_LIMIT = "VTPU_CACHE_DIR", "VTPU_CACHE_LIMIT_BYTES"
 COMPILE_TIMEOUT, WORKERS = "VTPU_COMPILE_TIMEOUT", "VTPU_COMPILE_WORKERS"
 VALUES, VALUES_BUDGET, UNKNOWN = "VTPU_VALUES", "VTPU_VALUES_BUDGET", "VTPU_UNKNOWN"
+
+
+@dataclass(frozen=True, slots=True)
+class RunName:
+    """One `vtpu run`, as the environment names it to every process that it leads to."""
+
+    pid: int
+    began_unix_s: float
+
+    def __str__(self) -> str:
+        return f"{self.pid}@{self.began_unix_s!r}"
+
+
+def run_of(environment: Mapping[str, str] = os.environ) -> RunName | None:
+    """The `vtpu run` that this process belongs to."""
+    pid, _, began = environment.get(RUN, "").partition("@")
+    return RunName(int(pid), float(began)) if began else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,13 +46,16 @@ class Settings:
     """The slice's name, which host of it this process is, and where things go.
 
     `out` is the recording's file, None for a temporary one; `out_is_claimed`: the parent process
-    made it for this one. `prints_report`: at exit, on standard error. `compile_timeout_s`: how long libtpu may take for one program.
+    made it for this one. `run` is the `vtpu run` that this process belongs to, if any.
+    `prints_report`: at exit, on standard error. `compile_timeout_s`: how long libtpu may take for one
+    program.
     """
 
     slice: str = DEFAULT_SLICE
     host: int = 0
     out: Path | None = None
     out_is_claimed: bool = False
+    run: RunName | None = None
     prints_report: bool = True
     cache_folder: Path
     cache_limit_bytes: int = 4 << 30
@@ -57,6 +78,7 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
         host=int(_number(environment, HOST, 0)),
         out=Path(out) if out else None,
         out_is_claimed=environment.get(OUT_CLAIMED_FOR) == str(os.getppid()),
+        run=run_of(environment),
         prints_report=environment.get(REPORT, "on") not in ("off", "0", "none"),
         cache_folder=_cache_folder(environment),
         cache_limit_bytes=int(_number(environment, CACHE_LIMIT, 4 << 30)),

@@ -1,5 +1,7 @@
 """Claiming a file for a recording: no run overwrites another's, and an older file is kept.
 
+A run may have several processes, one after the other; none overwrites what another of its run wrote.
+
 The claim is an advisory lock on the file itself, which ends with the process; nothing stays behind.
 """
 
@@ -16,10 +18,11 @@ from typing import BinaryIO
 _MOST_RUNS_AT_ONCE = 1000
 
 
-def claim_file(out: Path) -> tuple[Path, BinaryIO]:
+def claim_file(out: Path, run_began: float | None = None) -> tuple[Path, BinaryIO]:
     """A new file at `out`, or beside it when another run writes there, and its path.
 
-    An older file is kept as `out~`.
+    An older file is kept as `out~`, but stays where it is when it is newer than `run_began` (Unix
+    time; by default when the run that writes at `out` began): a process of the same run wrote it.
 
     Raises:
         OSError: no file can be made there.
@@ -31,12 +34,23 @@ def claim_file(out: Path) -> tuple[Path, BinaryIO]:
                 if not path.is_file():
                     raise OSError(errno.EEXIST, "what is there is no file", str(path))
                 if _is_claimed(path):
+                    run_began = _when_began(path) if run_began is None else run_began
+                    continue
+                if run_began is not None and path.stat().st_mtime >= run_began:
                     continue
                 path.replace(backup_of(path))
             file = path.open("x+b", buffering=0)
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return path, file
     raise OSError(errno.EBUSY, "too many runs write there at once", str(out))
+
+
+def _when_began(path: Path) -> float:
+    """When the run that writes at `path` began; of an empty file, when it was claimed."""
+    from vtpu.recording.file import read_run  # with numpy, which is slow to import
+
+    run = read_run(path)
+    return run.started_unix_s if run else path.stat().st_mtime
 
 
 def backup_of(path: Path) -> Path:

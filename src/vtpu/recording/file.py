@@ -153,6 +153,21 @@ def load_recording(path: Path) -> Recording:
     return parse_recording(path.read_bytes(), str(path))
 
 
+def read_run(path: Path) -> RunRecord | None:
+    """What ran, of a recording that may still be written; None when it does not say so (yet).
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with path.open("rb") as file:
+        head = file.read(len(MAGIC) + _HEADER.size)
+        if len(head) < len(MAGIC) + _HEADER.size or not head.startswith(MAGIC):
+            return None
+        _, size, _ = _HEADER.unpack_from(head, len(MAGIC))
+        data = head + file.read(size)
+    return next((_decode_run(json.loads(chunk)) for _, chunk in _chunks(data, [])), None)
+
+
 def parse_recording(data: bytes, name: str = "the recording") -> Recording:
     """The recording in `data`. See `load_recording`."""
     if not data.startswith(MAGIC):
@@ -193,13 +208,13 @@ class _Parts:
         self._shapes: list[ShapeRecord] = []
         self._whys: list[str] = []
         self._programs: list[ProgramRecord] = []
-        self._events: list[np.ndarray] = []
+        self._events: list[bytes] = []
         self._end: EndRecord | None = None
         self._exit_code: int | None = None
 
     def add(self, tag: bytes, payload: bytes) -> None:
         if tag == b"EVTS":
-            self._events.append(_decode_events(payload))
+            self._events.append(payload)
         elif tag == b"PROG":
             self._programs.append(_decode_program(payload))
         elif tag == b"STAK":
@@ -222,28 +237,30 @@ class _Parts:
 
     def recording(self, problems: tuple[str, ...]) -> Recording:
         assert self.run is not None
-        events = np.concatenate(self._events) if self._events else np.empty(0, EVENT_DTYPE)
         return Recording(
             run=self.run,
             stacks=tuple(self._stacks),
             shapes=tuple(self._shapes),
             whys=tuple(self._whys),
             programs=tuple(self._programs),
-            events=events,
+            events=_decode_events(self._events),
             end=self._end,
             exit_code=self._exit_code,
             problems=problems,
         )
 
 
-def _decode_events(payload: bytes) -> np.ndarray:
-    count = len(payload) // EVENT_DTYPE.itemsize
-    events = np.empty(count, EVENT_DTYPE)
-    at = 0
-    for name in EVENT_DTYPE.names or ():
-        column = EVENT_DTYPE[name]
-        events[name] = np.frombuffer(payload, column, count, at)
-        at += count * column.itemsize
+def _decode_events(payloads: list[bytes]) -> np.ndarray:
+    counts = [len(payload) // EVENT_DTYPE.itemsize for payload in payloads]
+    events = np.empty(sum(counts), EVENT_DTYPE)
+    start = 0
+    for payload, count in zip(payloads, counts, strict=True):
+        at = 0
+        for name in EVENT_DTYPE.names or ():
+            column = EVENT_DTYPE[name]
+            events[name][start : start + count] = np.frombuffer(payload, column, count, at)
+            at += count * column.itemsize
+        start += count
     return events
 
 

@@ -93,7 +93,8 @@ class RunRecord:
     """What ran, where, with what. `devices` are all of the slice, of every host.
 
     `library_folders`: files below these are not the user's. `function_names`: functions of the PJRT
-    ABI by the number that events of unsupported calls carry.
+    ABI by the number that events of unsupported calls carry. `part_of` names the `vtpu run` that the
+    process belongs to; empty without one.
     """
 
     slice: str
@@ -109,6 +110,7 @@ class RunRecord:
     started_unix_s: float
     library_folders: tuple[str, ...] = ()
     function_names: tuple[str, ...] = ()
+    part_of: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -290,7 +290,6 @@ cdef extern from "core.h":
     PJRT_Error *vt_error(int code, const char *format, ...)
     void vt_error_free(PJRT_Error *error)
     size_t vt_drain(vt_event **out) nogil
-    size_t vt_pending()
     uint64_t vt_dropped()
     int64_t vt_now()
     void vt_set_assuming(bint assuming)
@@ -369,6 +368,12 @@ cdef extern from "Python.h":
     int PyCode_Addr2Line(void *code, int addr)
     int Py_AddPendingCall(int (*function)(void *) noexcept, void *argument)
     void PyErr_SetObject(object type, object value)
+
+cdef extern from "writer.h":
+    c_bool vt_writer_start()
+    void vt_writer_hurry() nogil
+    void vt_writer_catch_up() nogil
+    void vt_writer_end() nogil
 
 cdef extern from "extensions.h":
     void vt_set_profiler_table_size(size_t size)
@@ -825,8 +830,6 @@ cdef const vt_shape *topology_layout(
 cdef void flush() noexcept with gil:
     try:
         handlers.flush()
-    except (KeyboardInterrupt, SystemExit) as e:
-        raise_later(e)
     except BaseException as e:
         handlers.flush_failed(e)
 
@@ -1242,6 +1245,29 @@ def drain_events() -> bytes:
     return data
 
 
+def start_writer() -> bool:
+    """Has `handlers.flush` called from now on, on a thread of the core's own. False: none is left."""
+    return vt_writer_start()
+
+
+def hurry_writer() -> None:
+    """Has what happened written down now. Does not wait."""
+    with nogil:
+        vt_writer_hurry()
+
+
+def await_writer() -> None:
+    """Waits until what happened so far is written down; no signal ends that early."""
+    with nogil:
+        vt_writer_catch_up()
+
+
+def end_writer() -> None:
+    """The same for the last time: nothing is recorded any more."""
+    with nogil:
+        vt_writer_end()
+
+
 def dropped_events() -> int:
     """Events lost because the machine had no memory for them."""
     return vt_dropped()
@@ -1255,6 +1281,11 @@ def now_ns() -> int:
 def begin_leaving() -> None:
     """The interpreter ends soon: other threads that come into the core stay there."""
     vt_begin_leaving()
+
+
+def keep_forever(object value) -> None:
+    """`value` is never destroyed in this process."""
+    Py_INCREF(value)
 
 
 def threads_staying() -> int:

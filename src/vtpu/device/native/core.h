@@ -256,11 +256,13 @@ void vt_record_alone(const vt_event *event);
 /* Completes an event that this call recorded: how long it took, further flags. The caller holds the
  * lock. */
 void vt_complete_event(uint64_t number, int64_t host_ns, uint8_t flags);
-enum { VT_FLUSH_AT = 16384 }; /* pending events that are worth writing down */
 /* Moves all pending events to `out`, which the caller frees; returns how many. Takes the lock. */
 size_t vt_drain(vt_event **out);
 size_t vt_pending(void);
 uint64_t vt_dropped(void);
+/* From now on nothing is recorded; forgets what is pending. The caller holds the lock. */
+void vt_log_close(void);
+void vt_log_forget(void);
 
 /* ---- Python ---- */
 
@@ -279,7 +281,7 @@ typedef struct vt_upcalls {
                                        PJRT_Error **);
   const vt_shape *(*topology_layout)(PJRT_TopologyDescription *, PJRT_Buffer_Type,
                                      const int64_t *, size_t, PJRT_Error **);
-  void (*flush)(void); /* the log is long: write it down */
+  void (*flush)(void); /* write the log down: on the writer's thread */
   int64_t (*begin_profile)(const char *options, size_t size); /* 0 when there will be none */
   PJRT_Error *(*end_profile)(int64_t session, char **data, size_t *size);
   void (*compute)(vt_value *value); /* afterwards the value is not pending */

@@ -226,10 +226,6 @@ static PJRT_Error *run(launch *l) {
   return error;
 }
 
-static void flush_when_long(void) {
-  if (vt_pending() >= VT_FLUSH_AT && vt_python_alive()) VT_WITH_PYTHON(vt_python.flush());
-}
-
 /* With real values when they can be had, else once with zeros. */
 static PJRT_Error *call_host(launch *l) {
   PJRT_Error *error = NULL;
@@ -274,7 +270,6 @@ PJRT_Error *PJRT_LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args *ar
   if (!error && args->device_complete_events)
     for (size_t d = 0; d < args->num_devices; d++)
       args->device_complete_events[d] = &vt_ready_event;
-  flush_when_long();
   vt_may_stay();
   return error;
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "core.h"
+#include "writer.h"
 
 #if PY_VERSION_HEX >= 0x030d0000
 #define is_finalizing Py_IsFinalizing
@@ -60,9 +61,17 @@ static void open_locks(void) {
   pthread_mutex_unlock(&vt_lock);
 }
 
+/* The recording is the parent's, and so is what it has not written yet. */
+static void begin_child(void) {
+  vt_log_close();
+  vt_log_forget();
+  vt_writer_forked();
+  open_locks();
+}
+
 void vt_prepare_for_forks(void) {
   static bool is_done;
-  if (!is_done) is_done = pthread_atfork(close_locks, open_locks, open_locks) == 0;
+  if (!is_done) is_done = pthread_atfork(close_locks, open_locks, begin_child) == 0;
 }
 
 int vt_threads_staying(void) { return atomic_load(&staying); }

@@ -1,13 +1,15 @@
-/* The event log: fixed-size records in a growing array, drained by Python. */
+/* The event log: fixed-size records in a growing array, drained by Python. Guarded by vt_lock. */
 #include <stdlib.h>
 #include <time.h>
 
 #include "core.h"
+#include "writer.h"
 
 static vt_event *events;
 static size_t num_events, capacity;
 static uint64_t first_number, dropped; /* number of events[0]; events lost for want of memory */
 static int64_t began;
+static bool is_closed; /* the recording ended, or belongs to the parent of this process */
 
 int64_t vt_now(void) {
   struct timespec now;
@@ -18,6 +20,7 @@ int64_t vt_now(void) {
 }
 
 uint64_t vt_record(const vt_event *event) {
+  if (is_closed) return first_number;
   if (num_events == capacity) {
     size_t grown = capacity ? capacity * 2 : 1024;
     vt_event *moved = realloc(events, grown * sizeof *events);
@@ -30,7 +33,8 @@ uint64_t vt_record(const vt_event *event) {
   }
   events[num_events] = *event;
   if (!event->time_ns) events[num_events].time_ns = vt_now();
-  return first_number + num_events++;
+  vt_writer_notice(++num_events);
+  return first_number + num_events - 1;
 }
 
 void vt_record_alone(const vt_event *event) {
@@ -47,6 +51,14 @@ void vt_complete_event(uint64_t number, int64_t host_ns, uint8_t flags) {
 
 size_t vt_pending(void) { return num_events; }
 uint64_t vt_dropped(void) { return dropped; }
+
+void vt_log_close(void) { is_closed = true; }
+
+void vt_log_forget(void) {
+  free(events);
+  events = NULL;
+  num_events = capacity = 0;
+}
 
 size_t vt_drain(vt_event **out) {
   pthread_mutex_lock(&vt_lock);
