@@ -58,7 +58,7 @@ class Recorder:
         self.programs: dict[int, tuple[str, tuple[int, ...]]] = {}
         self._pid = os.getpid()
         self._lock = threading.RLock()
-        self._began = monotonic()
+        self._began = monotonic() - _core.now_ns() / 1e9  # as the events' clock
         self._stacks = self._shapes = self._whys = 0
         self.reasons = reasons
         self._taps: list[EventTap] = []
@@ -146,6 +146,7 @@ class Recorder:
             memory=memory,
             dropped_events=_core.dropped_events(),
             compiler_starts=compiler_starts,
+            stops_early=self._stops_early,
             problems=tuple(self.problems),
         )
 
