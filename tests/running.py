@@ -17,7 +17,6 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from vtpu.analysis.programs import ProgramSummary
 from vtpu.analysis.source_lines import SourceLine
 from vtpu.analysis.summary import RunSummary
 from vtpu.analysis.transfers import Direction, TransferSummary
@@ -72,8 +71,8 @@ class Run(Ended):
         """The names of everything that was compiled."""
         return {program.name for program in self.summary.programs}
 
-    def program(self, name: str) -> ProgramSummary:
-        """The programs of one name, of which there must be some."""
+    def program(self, name: str) -> Any:
+        """The `ProgramSummary` of a name, of which there must be one; its sizes may be null."""
         found = [program for program in self.summary.programs if program.name == name]
         assert found, f"no {name} among {sorted(self.program_names)}"
         return found[0]

@@ -25,6 +25,17 @@ def test_host_memory_is_not_hbm():
     assert found.peak_bytes == 7
 
 
+def test_host_memory_has_a_peak_of_its_own():
+    found = recording(
+        allocate(1, 100, flags=MemoryKind.PINNED_HOST),
+        allocate(2, 50, flags=MemoryKind.UNPINNED_HOST),
+        free(1, 100, flags=MemoryKind.PINNED_HOST),
+        allocate(3, 7),
+    )
+    (summary,) = summarize_hbm(found, LineFinder(found))
+    assert (summary.host_in_use_bytes, summary.host_peak_bytes) == (50, 150)
+
+
 def test_temporaries_count_when_the_outputs_have_their_memory():
     found = timeline(
         allocate(1, 100),

@@ -29,6 +29,19 @@ def test_programs_of_one_name_are_counted_together():
     assert evaluate.calls == 0
 
 
+def test_the_sizes_of_what_did_not_compile_are_unknown():
+    found = recording(programs=(program(1, key="", error="no room"),))
+    (step,) = summarize(found).programs
+    assert (step.compiles, step.failed, step.distinct) == (0, 1, 0)
+    assert step.argument_bytes is step.need_bytes is step.host_bytes is step.compile_s is None
+
+
+def test_a_failed_compilation_is_no_compilation():
+    failed = program(1, key="", error="no room")
+    (step,) = summarize(recording(programs=(failed, program(2, temp_bytes=7)))).programs
+    assert (step.compiles, step.failed, step.distinct, step.need_bytes) == (1, 1, 1, 7)
+
+
 def test_the_same_program_twice_is_one_distinct_program():
     found = recording(programs=(program(1, key="same"), program(2, key="same")))
     (step,) = summarize(found).programs
@@ -54,7 +67,18 @@ def test_transfers_are_grouped_by_direction_and_line():
         (Direction.HOST_TO_DEVICE, 3, 48, 30),
         (Direction.DEVICE_TO_HOST, 2, 11, 7),
         (Direction.DEVICE_TO_DEVICE, 1, 9, 9),
+        (Direction.HOST_TO_HOST, 1, 1000, 1000),
     ]
+
+
+def test_what_goes_to_or_from_host_memory_crosses_no_link():
+    found = recording(
+        {"kind": H2D, "bytes": 10, "flags": MemoryKind.PINNED_HOST},
+        {"kind": H2D, "bytes": 20, "flags": MemoryKind.UNPINNED_HOST},
+        {"kind": D2H, "bytes": 40, "flags": MemoryKind.PINNED_HOST | EventFlag.FABRICATED},
+    )
+    (row,) = summarize(found).transfers
+    assert (row.direction, row.count, row.bytes) == (Direction.HOST_TO_HOST, 3, 70)
 
 
 def test_lines_that_looked_at_values_nobody_computed_are_listed():
@@ -101,7 +125,7 @@ def test_unsupported_calls_have_their_name_and_line():
 def test_a_recording_without_an_end_says_that_the_program_was_killed():
     summary = summarize(recording())
     assert summary.run.was_cut
-    assert "killed" in summary.problems[0]
+    assert "killed, crashed or called os._exit" in summary.problems[0]
 
 
 def test_the_whole_summary_of_an_empty_recording_is_empty():

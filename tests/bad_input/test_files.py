@@ -112,6 +112,8 @@ def test_a_disk_that_fills_up_while_the_program_runs(bench: Bench) -> None:
     recording = load_recording(bench.folder / "run.vtpu")
     assert recording.end
     assert recording.problems == ()
+    assert 0 < summary.run.covered_s < summary.run.wall_s  # pyright: ignore[reportOperatorIssue]
+    assert "the recording covers the first " in ended.report_text
 
 
 @pytest.mark.parametrize("way", ["command", "environment"])

@@ -9,7 +9,7 @@ import pytest
 
 from running import REPORT_HEADING, Bench, Ended, Run, read_report
 from vtpu.analysis.summary import summarize
-from vtpu.recording.file import NotARecording, load_recording, parse_recording
+from vtpu.recording.file import MAGIC, NotARecording, load_recording, parse_recording
 
 SCRIPT = """
 import jax, jax.numpy as jnp
@@ -103,15 +103,43 @@ def test_a_killed_program_leaves_a_recording_that_can_be_read(bench: Bench) -> N
     assert [p.name for p in recording.programs].count("jit__lambda") == 1
     shown = bench.vtpu("show", "run.vtpu")
     assert (shown.exit_code, shown.stderr) == (0, "")
-    assert "it was killed or crashed" in shown.report_text
+    assert "it was killed, crashed or called os._exit" in shown.report_text
+    assert "  covered         the first " in shown.report_text
+
+
+def test_a_program_that_leaves_without_exit_functions_is_not_said_to_have_crashed(
+    bench: Bench,
+) -> None:
+    left = bench.run(SCRIPT + "import os\nos._exit(9)\n")
+    assert left.exit_code == 9
+    assert left.summary.run.wall_s is None
+    last = left.recording.events["time_ns"].max() / 1e9
+    assert left.summary.run.covered_s == pytest.approx(last)
+    (problem,) = left.summary.problems
+    assert problem.endswith("it was killed, crashed or called os._exit")
+
+
+def test_damage_is_not_taken_for_a_program_that_did_nothing(bench: Bench, run: Run) -> None:
+    data = bytearray(run.recording_path.read_bytes())
+    second_chunk = (
+        len(MAGIC) + 16 + int.from_bytes(data[len(MAGIC) + 4 : len(MAGIC) + 12], "little")
+    )
+    data[second_chunk + 20] ^= 0xFF
+    (bench.folder / "damaged.vtpu").write_bytes(data)
+
+    shown = bench.vtpu("show", "damaged.vtpu")
+    shown.succeeded()
+    assert "compiled nothing" not in shown.report_text
+    assert "in the part of the recording that can be read" in shown.report_text
 
 
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
         ("text.vtpu", b"hello\n", "text.vtpu is not a recording"),
-        ("empty.vtpu", b"", "empty.vtpu is not a recording"),
-        ("begun.vtpu", b"vtpu recording 1\n", "was cut before it said what ran"),
+        ("empty.vtpu", b"", "empty.vtpu is empty: nothing was recorded"),
+        ("short.vtpu", b"vtpu rec", "short.vtpu was cut within its first line"),
+        ("begun.vtpu", b"vtpu recording 1\n", "was cut or damaged before it said what ran"),
         ("later.vtpu", b"vtpu recording 9\n", "later.vtpu is not a recording of this version"),
         ("program.py", b"print('hello')\n", "program.py is not a recording"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 
 import pytest
@@ -79,7 +80,7 @@ def test_a_signal_that_ends_the_program_ends_vtpu(bench: Bench, number: signal.S
     assert (facts.exit_code, facts.was_cut, facts.wall_s) == (-number, True, None)
     assert run.program("jit__lambda").compiles == 1
     assert len(run.summary.problems) == 1
-    assert "without finishing its recording" in run.summary.problems[0]
+    assert "without running Python's exit functions" in run.summary.problems[0]
     assert run.summary.problems[0] in run.report_text
 
 
@@ -137,3 +138,35 @@ def test_a_users_own_sitecustomize_still_runs(bench: Bench) -> None:
 
     report = bench.vtpu("run", bench.script(text), joined, PYTHONPATH=joined)
     assert (report.exit_code, report.printed, report.stderr) == (0, "seen True\n", "")
+
+
+MARKUP = """
+import jax
+f = jax.jit(lambda a: a * 2)
+x = f(1.)  # [/b] µ
+"""
+
+
+def test_a_source_with_brackets_is_reported_as_it_is(bench: Bench) -> None:
+    run = bench.run(MARKUP)
+    run.succeeded()
+    assert "prog.py:4  x = f(1.)  # [/b] µ\n" in run.report_text
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_an_output_without_unicode_gets_a_report(bench: Bench, encoding: str) -> None:
+    script = bench.script(MARKUP.replace("µ", "µ π"))
+    plain = bench.vtpu("run", script, PYTHONIOENCODING=f"{encoding}:strict", PYTHONUTF8="0")
+    assert (plain.exit_code, plain.stderr) == (0, "")
+    assert "x = f(1.)  # [/b] " in plain.report_text
+
+    json_text = bench.vtpu("show", "run.vtpu", "--json", "-", PYTHONIOENCODING=f"{encoding}:strict")
+    assert json.loads(json_text.stdout)["schema"] == "vtpu.run/1"
+    slices = bench.vtpu("slices", PYTHONIOENCODING=f"{encoding}:strict")
+    assert (slices.exit_code, slices.stderr) == (0, "")
+
+
+def test_the_demo_has_a_short_name(bench: Bench) -> None:
+    ended = bench.vtpu("demo")
+    assert ended.exit_code == 0
+    assert "  vtpu/demo/train.py:" in ended.report_text

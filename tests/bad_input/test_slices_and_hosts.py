@@ -42,11 +42,16 @@ def test_a_host_that_the_slice_has_not_is_refused(bench: Bench, host: str) -> No
     )
 
 
+def test_a_slice_of_one_host_has_no_other(bench: Bench) -> None:
+    ended = bench.vtpu("run", "--on", "v5e-8", "--host", "1", bench.script(SCRIPT))
+    assert ended.stderr.endswith("there is no host 1; its only host is 0.\n")
+
+
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
         ({"VTPU_ON": "v5e-17"}, "v5e-16"),
-        ({"VTPU_ON": "v5e-16", "VTPU_HOST": "9"}, "there is no host 9"),
+        ({"VTPU_ON": "v5e-16", "VTPU_HOST": "9"}, "there is no host 9; its hosts are 0 to 3."),
         ({"VTPU_HOST": "first"}, "VTPU_HOST='first' is not a number."),
     ],
 )

@@ -151,3 +151,44 @@ def calls_before(run: Run, program: int) -> int:
     )
     executions = of_kind(events[: int(compiled[0])], EventKind.EXECUTE)
     return int(np.isin(executions["program"], own).sum())
+
+
+LAMBDAS = """
+import jax, jax.numpy as jnp
+a = jax.jit(lambda x: x + 1)(1.)
+b = jax.jit(lambda x: x - 1)(1.)
+double = jax.jit(lambda x: x * 2)
+double(jnp.ones(3)), double(jnp.ones(4))
+"""
+
+
+def test_functions_that_share_a_name_are_not_compiled_again(bench: Bench) -> None:
+    run = bench.run(LAMBDAS)
+
+    run.succeeded()
+    lambdas = [p for p in run.summary.programs if p.name == "jit__lambda"]
+    assert [(p.line.line, p.compiles) for p in lambdas] == [(3, 1), (4, 1), (6, 2)]
+    _, _, again = run.report_text.partition("Compiled more than once\n")
+    listed = [row for row in again.partition("\n\n")[0].splitlines() if "jit__lambda" in row]
+    assert ["double(jnp.ones(3))" in row for row in listed] == [True]
+
+
+REFUSED = """
+import jax, jax.numpy as jnp
+huge = jax.jit(lambda x: jnp.zeros((1 << 36,)) + x)
+for _ in range(2):
+    try:
+        huge(1.)
+    except jax.errors.JaxRuntimeError:
+        print("refused")
+"""
+
+
+def test_what_never_compiled_has_no_sizes(bench: Bench) -> None:
+    run = bench.run(REFUSED)
+
+    run.succeeded("refused\n" * 2)
+    huge = run.program("jit__lambda")
+    assert (huge.compiles, huge.failed, huge.need_bytes, huge.compile_s) == (0, 2, None, None)
+    assert "2 more did not compile" in run.report_text
+    assert "(it did not compile before)" in run.report_text

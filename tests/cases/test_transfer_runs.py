@@ -70,3 +70,37 @@ def test_queueing_is_quick_and_every_step_is_recorded(bench: Bench) -> None:
     assert (executions["program"] == step.number).sum() == 11
     assert step.flops
     assert step.flops >= case.expected["step_flops"]
+
+
+def test_host_memory_takes_arrays_without_a_transfer(bench: Bench) -> None:
+    run = bench.run(
+        """
+        import jax, numpy as np
+        from jax.sharding import SingleDeviceSharding
+        device = jax.devices()[0]
+        host = SingleDeviceSharding(device, memory_kind="pinned_host")
+        x = jax.device_put(np.ones((256, 1024), np.float32), host)
+        np.asarray(x)
+        y = jax.device_put(x, SingleDeviceSharding(device))
+        step = jax.jit(lambda a: a, in_shardings=host, out_shardings=host)
+        z = step(x)
+        """.replace("\n        ", "\n")
+    )
+
+    run.succeeded()
+    size = 256 * 1024 * 4
+    moved = [(t.direction, t.count, t.bytes) for t in run.summary.transfers]
+    assert moved == [
+        (Direction.HOST_TO_DEVICE, 1, size),
+        (Direction.HOST_TO_HOST, 1, size),
+        (Direction.HOST_TO_HOST, 1, size),
+    ]
+    step = run.program("jit__lambda")
+    assert (step.argument_bytes, step.output_bytes) == (0, 0)
+    assert (step.host_argument_bytes, step.host_output_bytes) == (size, size)
+    assert run.recording.end
+    memory = run.recording.end.memory[0]
+    device = run.summary.hbm[0]
+    assert (device.host_in_use_bytes, device.host_peak_bytes) == (2 * size, 2 * size)
+    assert (memory.host_in_use, memory.host_peak) == (2 * size, 2 * size)
+    assert "in host memory" in run.report_text

@@ -176,6 +176,19 @@ def test_eight_chips_on_machines_of_four_are_two_hosts_and_keep_their_name() -> 
 
 
 @pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("v5p-1", "v5p has no slice of 1 TensorCore"),
+        ("tpu7x-1", "tpu7x has no slice of 1 device"),
+    ],
+)
+def test_one_is_in_the_singular(text: str, reason: str) -> None:
+    with pytest.raises(UnknownSlice) as caught:
+        parse_slice(text)
+    assert caught.value.reason == reason
+
+
+@pytest.mark.parametrize(
     ("reason", "near", "text"),
     [
         ("v5e has no slice of 7 chips", ("v5e-4", "v5e-8"), "v5e-7"),

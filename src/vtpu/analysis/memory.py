@@ -68,6 +68,16 @@ def hbm_timeline(recording: Recording, device: int) -> HbmTimeline:
     )
 
 
+def host_memory(recording: Recording, device: int) -> tuple[int, int]:
+    """Bytes of a device's host memories in use after the last event, and the most there were."""
+    events = recording.events
+    is_buffer = np.isin(events["kind"], (EventKind.ALLOCATE, EventKind.FREE))
+    in_host = memory_kinds(events) != MemoryKind.DEVICE
+    own = events[is_buffer & in_host & (events["device"] == device)]
+    in_use = np.cumsum(np.where(own["kind"] == EventKind.ALLOCATE, own["bytes"], -own["bytes"]))
+    return (int(in_use[-1]), int(in_use.max())) if len(in_use) else (0, 0)
+
+
 def _programs_on(recording: Recording, device: int, events: np.ndarray) -> np.ndarray:
     """Which events are of programs that run on `device`."""
     size = max((p.number for p in recording.programs), default=0) + 1
@@ -149,7 +159,10 @@ def shape_text(recording: Recording, number: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HbmSummary:
-    """HBM of one device over the run, bytes. `peak_*` say what was going on at the peak."""
+    """HBM of one device over the run, bytes. `peak_*` say what was going on at the peak.
+
+    `host_*`: arrays that JAX keeps in the host's memory for this device.
+    """
 
     device: int
     in_use_bytes: int
@@ -158,6 +171,8 @@ class HbmSummary:
     limit_bytes: int
     peak_line: SourceLine
     peak_program: str | None
+    host_in_use_bytes: int
+    host_peak_bytes: int
 
 
 def summarize_hbm(recording: Recording, lines: LineFinder) -> tuple[HbmSummary, ...]:
@@ -170,6 +185,7 @@ def _summarize(recording: Recording, device: int, lines: LineFinder) -> HbmSumma
     row = timeline.peak_row
     event = recording.events[timeline.events[row]] if row >= 0 else None
     names = {p.number: p.name for p in recording.programs}
+    host_in_use, host_peak = host_memory(recording, device)
     return HbmSummary(
         device=device,
         in_use_bytes=timeline.final_bytes,
@@ -178,4 +194,6 @@ def _summarize(recording: Recording, device: int, lines: LineFinder) -> HbmSumma
         limit_bytes=timeline.limit,
         peak_line=lines.line(int(event["stack"]) if event is not None else 0),
         peak_program=names.get(int(event["program"])) if event is not None else None,
+        host_in_use_bytes=host_in_use,
+        host_peak_bytes=host_peak,
     )

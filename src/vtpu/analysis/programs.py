@@ -1,10 +1,11 @@
-"""The programs of a run by name: how often compiled and called, what they need, why again."""
+"""The programs of a run by function: how often compiled and called, what they need, why again."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
 
+from vtpu.analysis.definitions import by_definition
 from vtpu.analysis.source_lines import LineFinder, SourceLine
 from vtpu.recording.events import EventFlag, EventKind, of_kind
 from vtpu.recording.recording import ProgramRecord, Recording
@@ -29,26 +30,46 @@ class Compilation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramSummary:
-    """All programs of one name. Sizes are the compiler's, bytes per device, of the largest one.
+    """All programs of one function. `compiles` have a result, `failed` have none.
 
-    `need_bytes` = arguments + outputs - aliased + temporaries, in HBM.
+    Sizes are the compiler's, bytes per device, of the largest program; null when none compiled.
+    `need_bytes` = arguments + outputs - aliased + temporaries, in HBM. What lies in host memory is in
+    `host_*` alone; `host_bytes` is its sum.
     """
 
     name: str
     compiles: int
+    failed: int
     distinct: int
     from_cache: int
     calls: int
-    compile_s: float
-    argument_bytes: int
-    output_bytes: int
-    alias_bytes: int
-    temp_bytes: int
-    generated_code_bytes: int
-    host_bytes: int
-    need_bytes: int
+    compile_s: float | None
+    argument_bytes: int | None
+    output_bytes: int | None
+    alias_bytes: int | None
+    temp_bytes: int | None
+    generated_code_bytes: int | None
+    host_argument_bytes: int | None
+    host_output_bytes: int | None
+    host_alias_bytes: int | None
+    host_temp_bytes: int | None
+    host_bytes: int | None
+    need_bytes: int | None
     line: SourceLine
     compilations: tuple[Compilation, ...]
+
+
+_SIZES = (
+    "argument_bytes",
+    "output_bytes",
+    "alias_bytes",
+    "temp_bytes",
+    "generated_code_bytes",
+    "host_argument_bytes",
+    "host_output_bytes",
+    "host_alias_bytes",
+    "host_temp_bytes",
+)
 
 
 def need_bytes(program: ProgramRecord) -> int:
@@ -56,41 +77,44 @@ def need_bytes(program: ProgramRecord) -> int:
     return program.argument_bytes + program.output_bytes - program.alias_bytes + program.temp_bytes
 
 
+def host_bytes(program: ProgramRecord) -> int:
+    """What a program needs of host memory, as `need_bytes`."""
+    return (
+        program.host_argument_bytes
+        + program.host_output_bytes
+        - program.host_alias_bytes
+        + program.host_temp_bytes
+    )
+
+
 def summarize_programs(recording: Recording, lines: LineFinder) -> tuple[ProgramSummary, ...]:
-    """The programs by name, in the order in which they first appeared."""
+    """The programs by function, in the order in which they first appeared."""
     executions = of_kind(recording.events, EventKind.EXECUTE)
     happened = executions["flags"] & EventFlag.FAILED == 0
     calls = Counter(executions["program"][happened].tolist())
-    by_name: dict[str, list[ProgramRecord]] = {}
-    for program in recording.programs:
-        by_name.setdefault(program.name, []).append(program)
-    return tuple(_summarize(name, group, calls, lines) for name, group in by_name.items())
+    return tuple(_summarize(group, calls, lines) for group in by_definition(recording))
 
 
 def _summarize(
-    name: str, group: list[ProgramRecord], calls: Counter[int], lines: LineFinder
+    group: list[ProgramRecord], calls: Counter[int], lines: LineFinder
 ) -> ProgramSummary:
-    largest = max(group, key=need_bytes)
+    compiled = [p for p in group if p.error is None]
+    largest = max(compiled, key=lambda p: (need_bytes(p), host_bytes(p)), default=None)
     compilations = tuple(_compilation(p, calls, lines) for p in group)
+    sizes = {name: getattr(largest, name) if largest else None for name in _SIZES}
     return ProgramSummary(
-        name=name,
-        compiles=len(group),
-        distinct=len({p.key or p.number for p in group}),
-        from_cache=sum(p.from_cache for p in group),
+        name=group[0].name,
+        compiles=len(compiled),
+        failed=len(group) - len(compiled),
+        distinct=len({p.key or p.number for p in compiled}),
+        from_cache=sum(p.from_cache for p in compiled),
         calls=sum(c.calls for c in compilations),
-        compile_s=sum(c.compile_s or 0.0 for c in compilations),
-        argument_bytes=largest.argument_bytes,
-        output_bytes=largest.output_bytes,
-        alias_bytes=largest.alias_bytes,
-        temp_bytes=largest.temp_bytes,
-        generated_code_bytes=largest.generated_code_bytes,
-        host_bytes=largest.host_argument_bytes
-        + largest.host_output_bytes
-        - largest.host_alias_bytes
-        + largest.host_temp_bytes,
-        need_bytes=need_bytes(largest),
+        compile_s=sum(p.compile_s or 0.0 for p in compiled) if compiled else None,
+        host_bytes=host_bytes(largest) if largest else None,
+        need_bytes=need_bytes(largest) if largest else None,
         line=compilations[0].line,
         compilations=compilations,
+        **sizes,
     )
 
 

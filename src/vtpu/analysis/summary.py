@@ -20,11 +20,16 @@ from vtpu.analysis.transfers import (
     summarize_transfers,
 )
 from vtpu.recording.recording import Recording
+from vtpu.units import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """What ran, on which slice, as which host, with which releases."""
+    """What ran, on which slice, as which host, with which releases.
+
+    `wall_s` is null when the process did not end by itself. `covered_s`: the recording holds what
+    happened up to then and not to the end; null when it holds all. `was_cut`: it has no end.
+    """
 
     slice: str
     slice_asked: str
@@ -36,8 +41,10 @@ class RunFacts:
     hbm_bytes_per_device: int
     versions: dict[str, str]
     command: tuple[str, ...]
+    folder: str
     started_unix_s: float
     wall_s: float | None
+    covered_s: float | None
     exit_code: int | None
     compiler_starts: int | None
     num_events: int
@@ -87,8 +94,10 @@ def _facts(recording: Recording) -> RunFacts:
         hbm_bytes_per_device=run.hbm_bytes,
         versions=run.versions,
         command=run.command,
+        folder=run.folder,
         started_unix_s=run.started_unix_s,
         wall_s=end.wall_s if end else None,
+        covered_s=_covered_s(recording),
         exit_code=recording.exit_code,
         compiler_starts=end.compiler_starts if end else None,
         num_events=len(recording.events),
@@ -96,16 +105,25 @@ def _facts(recording: Recording) -> RunFacts:
     )
 
 
+def _covered_s(recording: Recording) -> float | None:
+    """Until when a recording goes that does not go to the end."""
+    if recording.end and not recording.end.stops_early:
+        return None
+    return int(recording.events["time_ns"].max()) / 1e9 if len(recording.events) else 0.0
+
+
 def _problems(recording: Recording) -> tuple[str, ...]:
     problems = list(recording.problems)
     if recording.end is None and not problems:
         problems.append(
-            "the program ended without finishing its recording: it was killed or crashed"
+            "the program ended without running Python's exit functions: it was killed, crashed or "
+            "called os._exit"
         )
     if recording.end:
         problems += recording.end.problems
         if recording.end.dropped_events:
             problems.append(
-                f"{recording.end.dropped_events:,} events were lost: the machine ran out of memory"
+                f"{counted(recording.end.dropped_events, 'event')} lost: the "
+                "machine ran out of memory; the figures below are without them"
             )
     return tuple(problems)

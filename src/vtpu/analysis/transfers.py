@@ -26,6 +26,7 @@ class Direction(StrEnum):
     HOST_TO_DEVICE = "host to device"
     DEVICE_TO_HOST = "device to host"
     DEVICE_TO_DEVICE = "device to device"
+    HOST_TO_HOST = "host to host"  # from or to host memory of JAX's; no link is crossed
     CALLBACK = "callback"  # a program called the host and handed it values
 
 
@@ -60,15 +61,22 @@ def summarize_transfers(recording: Recording, lines: LineFinder) -> tuple[Transf
 
 
 def _by_direction(events: np.ndarray) -> list[tuple[Direction, np.ndarray]]:
+    sent = of_kind(events, EventKind.HOST_TO_DEVICE)
+    read = of_kind(events, EventKind.DEVICE_TO_HOST)
     copies = of_kind(events, EventKind.COPY)
-    to_host = memory_kinds(copies) != MemoryKind.DEVICE
+    sent_in_host, read_in_host, to_host = (
+        memory_kinds(rows) != MemoryKind.DEVICE for rows in (sent, read, copies)
+    )
     from_host = source_kinds(copies) != MemoryKind.DEVICE
     return [
-        (Direction.HOST_TO_DEVICE, of_kind(events, EventKind.HOST_TO_DEVICE)),
+        (Direction.HOST_TO_DEVICE, sent[~sent_in_host]),
         (Direction.HOST_TO_DEVICE, copies[from_host & ~to_host]),
-        (Direction.DEVICE_TO_HOST, of_kind(events, EventKind.DEVICE_TO_HOST)),
+        (Direction.DEVICE_TO_HOST, read[~read_in_host]),
         (Direction.DEVICE_TO_HOST, copies[to_host & ~from_host]),
         (Direction.DEVICE_TO_DEVICE, copies[~to_host & ~from_host]),
+        (Direction.HOST_TO_HOST, sent[sent_in_host]),
+        (Direction.HOST_TO_HOST, read[read_in_host]),
+        (Direction.HOST_TO_HOST, copies[to_host & from_host]),
         (Direction.CALLBACK, of_kind(events, EventKind.CALLBACK)),
     ]
 

@@ -176,7 +176,8 @@ def _topology_of_size(word: Word, size: int) -> Topology:
             return shape.topology
     below = [shape.name for shape in generation.shapes if shape.size < size]
     above = [shape.name for shape in generation.shapes if shape.size > size]
-    reason = f"{generation.name} has no slice of {size:,} {generation.counts}"
+    unit = generation.counts.removesuffix("s") if size == 1 else generation.counts
+    reason = f"{generation.name} has no slice of {size:,} {unit}"
     raise _Refused(reason, (*below[-1:], *above[:1]))
 
 

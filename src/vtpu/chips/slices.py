@@ -134,6 +134,12 @@ class Slice:
             counts.insert(0, _count(self.num_slices, "slice"))
         return f"{' = '.join(dict.fromkeys(names))}, {', '.join(counts)}"
 
+    def describe_hosts(self) -> str:
+        """Which hosts there are: `its hosts are 0 to 3`, `its only host is 0`."""
+        if self.num_hosts == 1:
+            return "its only host is 0"
+        return f"its hosts are 0 to {self.num_hosts - 1}"
+
     @property
     def _times(self) -> str:
         return "" if self.num_slices == 1 else f"{self.num_slices}*"

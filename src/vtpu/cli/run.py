@@ -83,8 +83,7 @@ def _check(on: str, host: int) -> Slice:
     wanted = parse_slice(on)
     if not 0 <= host < wanted.num_hosts:
         raise UsageError(
-            f"{wanted.describe()}: there is no host {host}; its hosts are 0 to "
-            f"{wanted.num_hosts - 1}."
+            f"{wanted.describe()}: there is no host {host}; {wanted.describe_hosts()}."
         )
     find_libtpu()
     return wanted

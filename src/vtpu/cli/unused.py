@@ -8,8 +8,7 @@ from importlib.metadata import version
 
 from vtpu.analysis.summary import summarize
 from vtpu.chips import Slice
-from vtpu.errors import VtpuError
-from vtpu.recording.recording import DeviceRecord, EndRecord, Recording, RunRecord
+from vtpu.recording.recording import DeviceRecord, Recording, RunRecord
 from vtpu.report.json_output import run_as_json, write_json
 from vtpu.units import GIB
 

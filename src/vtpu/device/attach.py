@@ -156,8 +156,7 @@ def _start(settings: Settings, at_end: Callable[[Session], None] | None) -> Sess
         )
     if not 0 <= settings.host < wanted.num_hosts:
         raise UsageError(
-            f"{wanted.describe()}: there is no host {settings.host}; hosts are 0 to "
-            f"{wanted.num_hosts - 1}."
+            f"{wanted.describe()}: there is no host {settings.host}; {wanted.describe_hosts()}."
         )
     _session = _new_session(settings, wanted)
     _session.at_end = at_end

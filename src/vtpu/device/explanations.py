@@ -11,6 +11,8 @@ import re
 import threading
 from typing import Any
 
+from vtpu.recording.recording import FIRST_CALL
+
 _MISS = "TRACING CACHE MISS"
 _PERSISTENT = re.compile(r"PERSISTENT COMPILATION CACHE MISS|(Not w|W)riting .*persistent")
 _ON_FOR_VTPU = 1  # true, but not the True of somebody who wants to read them
@@ -85,5 +87,5 @@ def _reason(text: str) -> str:
     if any("same line" in line for line in lines):
         return "another function defined on the same line: the function is defined again each time"
     if any("never seen function" in line for line in lines):
-        return "first call of this function object"
+        return FIRST_CALL
     return "\n".join(part.strip() for part in lines)

@@ -61,7 +61,7 @@ class Recorder:
         self.path: Path | None = None
         self.problems: list[str] = []
         self.programs: dict[int, tuple[str, tuple[int, ...]]] = {}
-        self._began = monotonic()
+        self._began = monotonic() - _core.now_ns() / 1e9  # as the events' clock
         self._stacks = self._shapes = self._whys = 0
         self.reasons = reasons
         self._waiting: deque[ProgramRecord] = deque()
@@ -153,6 +153,7 @@ class Recorder:
             memory=memory,
             dropped_events=_core.dropped_events(),
             compiler_starts=compiler_starts,
+            stops_early=self._stops_early,
             problems=tuple(self.problems),
         )
 

@@ -170,6 +170,10 @@ def read_run(path: Path) -> RunRecord | None:
 
 def parse_recording(data: bytes, name: str = "the recording") -> Recording:
     """The recording in `data`. See `load_recording`."""
+    if not data:
+        raise NotARecording(f"{name} is empty: nothing was recorded.")
+    if len(data) < len(MAGIC) and MAGIC.startswith(data):
+        raise NotARecording(f"{name} was cut within its first line; nothing can be shown.")
     if not data.startswith(MAGIC):
         raise NotARecording(
             f"{name} is not a recording of this version of vtpu. Recordings are made by "
@@ -180,7 +184,9 @@ def parse_recording(data: bytes, name: str = "the recording") -> Recording:
     for tag, payload in _chunks(data, problems):
         parts.add(tag, payload)
     if parts.run is None:
-        raise NotARecording(f"{name} was cut before it said what ran; nothing can be shown.")
+        raise NotARecording(
+            f"{name} was cut or damaged before it said what ran; nothing can be shown."
+        )
     return parts.recording(tuple(problems))
 
 

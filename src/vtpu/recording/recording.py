@@ -18,6 +18,9 @@ class StackFrame:
     line: int
 
 
+FIRST_CALL = "first call of this function object"
+"""The reason of a program whose function JAX had not seen before."""
+
 Stack = tuple[StackFrame, ...]
 """Frames from the innermost outwards."""
 
@@ -131,12 +134,16 @@ class DeviceMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndRecord:
-    """How the recording ended: the state of memory, what went wrong on the way."""
+    """How the recording ended: the state of memory, what went wrong on the way.
+
+    `stops_early`: nothing of what happened after the last event is in the file (the disk was full).
+    """
 
     wall_s: float
     memory: tuple[DeviceMemory, ...]
     dropped_events: int = 0
     compiler_starts: int = 0
+    stops_early: bool = False
     problems: tuple[str, ...] = ()
 
 

@@ -41,7 +41,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of the user's program; its text where that could be read."""
+    """A line of the user's program, its file as people name it; its text where that could be read."""
 
     file: str
     line: int
@@ -49,17 +49,28 @@ class Line:
     text: str = ""
 
 
-Cell = str | Bytes | Seconds | Count | Share | Line | None
+@dataclass(frozen=True, slots=True)
+class NoFigure:
+    """Stands where a row has no figure, as of a program that did not compile."""
+
+    text: str = "-"
+
+
+Cell = str | Bytes | Seconds | Count | Share | NoFigure | Line | None
 """None is unknown, which is shown as such and never as zero."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table: heading, where its figures come from, whether it may be squeezed."""
+    """A column of a table: heading, where its figures come from.
+
+    `wraps`: its text may take several lines. `is_minor`: it may be left out where there is no room.
+    """
 
     heading: str
     basis: Basis | None = None
     wraps: bool = False
+    is_minor: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ RUN_BASIS = {
     "programs.*_bytes": Basis.COMPILER,
     "programs.compile_s": Basis.MEASURED,
     "programs.compiles": Basis.SIMULATED,
+    "programs.failed": Basis.SIMULATED,
     "programs.calls": Basis.SIMULATED,
     "programs.compilations.reason": Basis.JAX,
     "hbm": Basis.SIMULATED,
@@ -54,12 +55,12 @@ def run_json_schema() -> dict[str, Any]:
 
 
 def write_json(value: dict[str, Any], target: str) -> None:
-    """Writes a JSON value to a file, or to standard output for `-`.
+    """Writes a JSON value to a file in UTF-8, or to standard output for `-`.
 
     Raises:
         UsageError: the file cannot be written.
     """
-    text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    text = _json_text(value, sys.stdout.encoding if target == "-" else "utf-8")
     if target == "-":
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -70,3 +71,13 @@ def write_json(value: dict[str, Any], target: str) -> None:
             raise UsageError(
                 f"the report cannot be written to {target}: {error.strerror}"
             ) from error
+
+
+def _json_text(value: dict[str, Any], encoding: str) -> str:
+    """JSON that the encoding can hold: other characters as escapes."""
+    text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return json.dumps(value, indent=2, ensure_ascii=True) + "\n"
+    return text

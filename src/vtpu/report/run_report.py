@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 from vtpu.analysis.failures import MemoryFailure
 from vtpu.analysis.memory import HbmSummary
-from vtpu.analysis.programs import ProgramSummary
+from vtpu.analysis.programs import Compilation, ProgramSummary
+from vtpu.analysis.source_lines import SourceLine
 from vtpu.analysis.summary import RunFacts, RunSummary
-from vtpu.analysis.transfers import TransferSummary
+from vtpu.chips import UnknownSlice, parse_slice
 from vtpu.evidence import Basis
 from vtpu.report.document import (
     Block,
@@ -16,63 +20,61 @@ from vtpu.report.document import (
     Count,
     Document,
     Facts,
+    Line,
+    NoFigure,
     Note,
     Seconds,
     Section,
     Share,
     Table,
 )
-from vtpu.report.source_text import with_text
-from vtpu.units import counted, format_bytes
+from vtpu.report.source_text import Sources
+from vtpu.units import counted, format_bytes, format_seconds
 
 _MOST_ROWS = 20
 _MOST_ALIVE = 8
 
 
+_SourceLines = Callable[[SourceLine], Line]
+
+
 def run_document(summary: RunSummary, recording_path: str | None = None) -> Document:
     """What happened on the slice. `recording_path`: where it was saved."""
+    line = Sources(summary.run.folder).line
     sections = [_run(summary.run, recording_path)]
-    if summary.problems:
-        notes = tuple(Note(text, is_warning=True) for text in summary.problems)
-        sections.append(Section("Problems", notes))
-    sections += [_failure(f) for f in summary.failures]
+    if problems := _problems(summary):
+        sections.append(Section("Problems", problems))
+    sections += [_failure(f, line) for f in summary.failures]
     if not summary.programs and not summary.transfers:
-        sections.append(Section("Nothing ran on the slice", (_never_used(summary.run),)))
+        sections.append(_nothing(summary))
         return Document("vtpu report", tuple(sections))
-    sections.append(_programs(summary.programs))
-    sections.append(_hbm(summary))
+    sections.append(_programs(summary.programs, line))
+    sections.append(_hbm(summary, line))
     if summary.transfers:
-        sections.append(_transfers(summary.transfers))
-    if again := [p for p in summary.programs if p.compiles > 1]:
-        sections.append(_compiled_again(again))
+        sections.append(_transfers(summary, line))
+    if again := [p for p in summary.programs if len(p.compilations) > 1]:
+        sections.append(_compiled_again(again, line))
     if failed := [c for p in summary.programs for c in p.compilations if c.error]:
-        rows = tuple((with_text(c.line), c.error or "") for c in failed)
-        table = Table((Column("line"), Column("error", Basis.COMPILER, wraps=True)), rows)
-        sections.append(Section("Programs that did not compile", (table,)))
-    sections.append(_values(summary))
+        sections.append(_did_not_compile(failed, line))
+    sections.append(_values(summary, line))
     if summary.unsupported_calls:
-        unsupported = tuple(
-            (c.function, Count(c.count), with_text(c.line)) for c in summary.unsupported_calls
-        )
-        columns = (Column("function"), Column("calls", Basis.SIMULATED), Column("line"))
-        sections.append(Section("Calls that are not simulated", (Table(columns, unsupported),)))
+        sections.append(_unsupported(summary, line))
     return Document("vtpu report", tuple(sections))
 
 
 def _run(run: RunFacts, recording_path: str | None) -> Section:
     hosts = f"host {run.host} of {run.num_hosts}" if run.num_hosts > 1 else "one host"
     versions = " · ".join(f"{name} {version}" for name, version in run.versions.items())
-    name = run.slice
-    if run.slice_asked.lower() != name:
-        name = f"{run.slice_asked} = {name}"
     pairs: list[tuple[str, Cell]] = [
-        ("slice", f"{name} ({run.device_kind}), {counted(run.num_devices, 'device')}"),
+        ("slice", f"{_slice_names(run)} ({run.device_kind}), {counted(run.num_devices, 'device')}"),
         ("this process", f"{hosts}, {counted(run.num_local_devices, 'device')}"),
         ("HBM per device", Bytes(run.hbm_bytes_per_device)),
         ("versions", versions),
     ]
     if run.wall_s is not None:
         pairs.append(("wall time", Seconds(run.wall_s)))
+    if run.covered_s is not None:
+        pairs.append(("covered", _covered(run)))
     if run.exit_code:
         pairs.append(("exit code", str(run.exit_code)))
     if recording_path:
@@ -80,14 +82,51 @@ def _run(run: RunFacts, recording_path: str | None) -> Section:
     return Section("Run", (Facts(tuple(pairs)),))
 
 
-def _never_used(run: RunFacts) -> Note:
-    return Note(
+def _slice_names(run: RunFacts) -> str:
+    """What was asked for, Cloud's name, the canonical one: `v5p-1024 = v5p:8x8x8`."""
+    names = [name for name in (_cloud_name(run.slice), run.slice) if name]
+    asked = run.slice_asked.strip()
+    if asked.lower() not in names:
+        names.insert(0, asked)
+    return " = ".join(dict.fromkeys(names))
+
+
+def _cloud_name(name: str) -> str | None:
+    try:
+        return parse_slice(name).accelerator_type
+    except UnknownSlice:  # the recording is of another release
+        return None
+
+
+def _covered(run: RunFacts) -> str:
+    """How much of the run the recording holds."""
+    first = f"the first {format_seconds(run.covered_s or 0.0)}"
+    return f"{first} of {format_seconds(run.wall_s)}" if run.wall_s is not None else first
+
+
+def _problems(summary: RunSummary) -> tuple[Note, ...]:
+    texts = list(summary.problems)
+    if summary.run.covered_s is not None:
+        texts.append(
+            f"the recording covers {_covered(summary.run)}: what is below counts nothing that "
+            "happened later"
+        )
+    return tuple(Note(text, is_warning=True) for text in texts)
+
+
+def _nothing(summary: RunSummary) -> Section:
+    """Why there is nothing to show. That the program did nothing is known of a whole recording only."""
+    if summary.run.covered_s is not None:
+        text = "No program and no array is in the part of the recording that can be read."
+        return Section("Nothing to show", (Note(text),))
+    text = (
         "The program made no array and compiled nothing on the TPU. Does it select another "
-        f"platform (jax_platforms, JAX_PLATFORMS) than the virtual {run.slice}?"
+        f"platform (jax_platforms, JAX_PLATFORMS) than the virtual {summary.run.slice}?"
     )
+    return Section("Nothing ran on the slice", (Note(text),))
 
 
-def _failure(failure: MemoryFailure) -> Section:
+def _failure(failure: MemoryFailure, line: _SourceLines) -> Section:
     wanted = format_bytes(failure.wanted_bytes)
     what = (
         f"{wanted} for the temporaries of {failure.program}" if failure.is_reservation else wanted
@@ -100,14 +139,14 @@ def _failure(failure: MemoryFailure) -> Section:
     blocks: list[Block] = [
         Facts(
             (
-                ("line", with_text(failure.line)),
+                ("line", line(failure.line)),
                 ("wanted", f"{what} on device {failure.device}"),
                 ("free", f"{format_bytes(failure.free_bytes)}: {why}"),
             )
         )
     ]
     rows = tuple(
-        (Bytes(g.bytes), Count(g.count), g.shape, g.program or "host", with_text(g.line))
+        (Bytes(g.bytes), Count(g.count), g.shape, g.program or "host", line(g.line))
         for g in failure.alive[:_MOST_ALIVE]
     )
     columns = (
@@ -121,20 +160,23 @@ def _failure(failure: MemoryFailure) -> Section:
     return Section("Out of memory", tuple(blocks))
 
 
-def _programs(programs: tuple[ProgramSummary, ...]) -> Section:
-    shown = sorted(programs, key=lambda p: -p.need_bytes)[:_MOST_ROWS]
+# ---- programs ----------------------------------------------------------------------------------
+
+
+def _programs(programs: tuple[ProgramSummary, ...], line: _SourceLines) -> Section:
+    shown = sorted(programs, key=lambda p: -(p.need_bytes or 0))[:_MOST_ROWS]
     rows = tuple(
         (
             p.name,
-            Count(p.compiles),
-            Count(p.calls),
-            Bytes(p.argument_bytes),
-            Bytes(p.output_bytes),
-            Bytes(p.alias_bytes),
-            Bytes(p.temp_bytes),
-            Bytes(p.need_bytes),
-            Seconds(p.compile_s),
-            with_text(p.line, width=32),
+            _compiles(p),
+            Count(p.calls) if p.compiles else NoFigure(),
+            _size(p.argument_bytes),
+            _size(p.output_bytes),
+            _size(p.alias_bytes),
+            _size(p.temp_bytes),
+            _size(p.need_bytes),
+            NoFigure() if p.compile_s is None else Seconds(p.compile_s),
+            line(p.line),
         )
         for p in shown
     )
@@ -144,23 +186,100 @@ def _programs(programs: tuple[ProgramSummary, ...]) -> Section:
         Column("calls", Basis.SIMULATED),
         Column("args", Basis.COMPILER),
         Column("outputs", Basis.COMPILER),
-        Column("donated", Basis.COMPILER),
+        Column("donated", Basis.COMPILER, is_minor=True),
         Column("temps", Basis.COMPILER),
         Column("peak", Basis.COMPILER),
-        Column("compile", Basis.MEASURED),
+        Column("compile", Basis.MEASURED, is_minor=True),
         Column("line"),
     )
-    table = Table(columns, rows, len(programs) - len(shown))
-    cached = sum(p.from_cache for p in programs)
-    total = sum(p.compiles for p in programs)
-    note = Note(
-        f"{counted(total, 'compilation')}, {cached} of them known from earlier. Sizes are per device, of the "
-        "largest program of a name; peak = args + outputs - donated + temps."
+    blocks: list[Block] = [Table(columns, rows, len(programs) - len(shown))]
+    if in_host := [p for p in shown if p.host_bytes]:
+        blocks.append(_host_memory_of(in_host))
+    return Section("Programs", (*blocks, Note(_counts(programs)), Note(_ABOUT_SIZES)))
+
+
+_ABOUT_SIZES = (
+    "Sizes are bytes of HBM per device, of the largest program of a row; peak = args + outputs - "
+    "donated + temps. temps are what the program reserves by its buffer assignment, which may differ "
+    "a little from memory_analysis(); the program's code is not counted."
+)
+
+
+def _counts(programs: tuple[ProgramSummary, ...]) -> str:
+    known = sum(p.from_cache for p in programs)
+    text = f"{counted(sum(p.compiles for p in programs), 'compilation')}, {known:,} of them known from earlier"
+    failed = sum(p.failed for p in programs)
+    return f"{text}; {failed:,} more did not compile." if failed else f"{text}."
+
+
+def _compiles(program: ProgramSummary) -> Cell:
+    if not program.failed:
+        return Count(program.compiles)
+    return NoFigure(
+        f"{program.compiles:,}, {program.failed:,} failed" if program.compiles else "failed"
     )
-    return Section("Programs", (table, note))
 
 
-def _hbm(summary: RunSummary) -> Section:
+def _size(size: int | None) -> Cell:
+    return NoFigure() if size is None else Bytes(size)
+
+
+def _host_memory_of(programs: list[ProgramSummary]) -> Table:
+    """What programs keep in host memory, beside HBM."""
+    rows = tuple(
+        (
+            p.name,
+            _size(p.host_argument_bytes),
+            _size(p.host_output_bytes),
+            _size(p.host_alias_bytes),
+            _size(p.host_temp_bytes),
+        )
+        for p in programs
+    )
+    columns = (
+        Column("in host memory"),
+        Column("args", Basis.COMPILER),
+        Column("outputs", Basis.COMPILER),
+        Column("donated", Basis.COMPILER),
+        Column("temps", Basis.COMPILER),
+    )
+    return Table(columns, rows)
+
+
+def _compiled_again(programs: list[ProgramSummary], line: _SourceLines) -> Section:
+    again = [(p, i) for p in programs for i in range(1, len(p.compilations))]
+    rows = tuple(
+        (p.name, line(p.compilations[i].line), p.compilations[i].reason or f"({_own_reason(p, i)})")
+        for p, i in again[:_MOST_ROWS]
+    )
+    is_own = [not p.compilations[i].reason for p, i in again[:_MOST_ROWS]]
+    basis = None if all(is_own) else Basis.JAX
+    columns = (Column("program"), Column("line"), Column("reason", basis, wraps=True))
+    table = Table(columns, rows, len(again) - len(rows))
+    note = Note("A reason in brackets is from comparing the programs: JAX gave none.")
+    return Section("Compiled more than once", (table, note) if any(is_own) else (table,))
+
+
+def _own_reason(program: ProgramSummary, number: int) -> str:
+    """Why compilation `number` of a function happened, where JAX gave no reason."""
+    if program.compilations[number - 1].error:
+        return "it did not compile before"
+    if program.distinct == 1:
+        return "the same program again: another function object or other devices"
+    return "another shape, type, layout, sharding or device"
+
+
+def _did_not_compile(failed: list[Compilation], line: _SourceLines) -> Section:
+    rows = tuple((line(c.line), c.error or "") for c in failed)
+    table = Table((Column("line"), Column("error", Basis.COMPILER, wraps=True)), rows)
+    return Section("Programs that did not compile", (table,))
+
+
+# ---- memory, transfers, values -----------------------------------------------------------------
+
+
+def _hbm(summary: RunSummary, line: _SourceLines) -> Section:
+    found = _distinct(summary)
     rows = tuple(
         (
             str(h.device),
@@ -169,39 +288,47 @@ def _hbm(summary: RunSummary) -> Section:
             Share(h.peak_bytes, h.limit_bytes),
             Bytes(h.limit_bytes),
             h.peak_program or "",
-            with_text(h.peak_line) if h.peak_bytes else "",
+            line(h.peak_line) if h.peak_bytes else "",
         )
-        for h in _distinct(summary)
+        for h in found
     )
     columns = (
         Column("device"),
         Column("in use at end", Basis.SIMULATED),
         Column("peak", Basis.SIMULATED),
         Column("of limit", Basis.SIMULATED),
-        Column("limit", Basis.COMPILER),
+        Column("limit", Basis.COMPILER, is_minor=True),
         Column("program at peak"),
         Column("line at peak"),
     )
-    return Section("HBM", (Table(columns, rows, len(summary.hbm) - len(rows)),))
+    blocks = [Table(columns, rows, len(summary.hbm) - len(rows))]
+    if any(h.host_peak_bytes for h in found):
+        host_rows = tuple(
+            (str(h.device), Bytes(h.host_in_use_bytes), Bytes(h.host_peak_bytes)) for h in found
+        )
+        names = ("host memory in use at end", "host memory at peak")
+        host_columns = (Column("device"), *(Column(n, Basis.SIMULATED) for n in names))
+        blocks.append(Table(host_columns, host_rows, len(summary.hbm) - len(rows)))
+    return Section("HBM", tuple(blocks))
 
 
 def _distinct(summary: RunSummary) -> list[HbmSummary]:
     """The first of the devices whose memory was used alike."""
-    first: dict[object, HbmSummary] = {}
+    first: dict[HbmSummary, HbmSummary] = {}
     for h in summary.hbm:
-        first.setdefault((h.in_use_bytes, h.peak_bytes, h.peak_line, h.peak_program), h)
+        first.setdefault(replace(h, device=0), h)
     return list(first.values())
 
 
-def _transfers(transfers: tuple[TransferSummary, ...]) -> Section:
-    shown = transfers[:_MOST_ROWS]
+def _transfers(summary: RunSummary, line: _SourceLines) -> Section:
+    shown = summary.transfers[:_MOST_ROWS]
     rows = tuple(
         (
             str(t.direction),
             Count(t.count),
             Bytes(t.bytes),
             Bytes(t.largest_bytes),
-            with_text(t.line),
+            line(t.line),
         )
         for t in shown
     )
@@ -212,32 +339,22 @@ def _transfers(transfers: tuple[TransferSummary, ...]) -> Section:
         Column("largest", Basis.SIMULATED),
         Column("line"),
     )
-    return Section("Transfers", (Table(columns, rows, len(transfers) - len(shown)),))
+    table = Table(columns, rows, len(summary.transfers) - len(shown))
+    is_guessed = any(v.how == "callback" for v in summary.fabricated_values)
+    return Section("Transfers", (table, _CALLED_ONCE) if is_guessed else (table,))
 
 
-def _compiled_again(programs: list[ProgramSummary]) -> Section:
-    rows = [
-        (p.name, with_text(c.line, width=40), c.reason or _own_reason(p))
-        for p in programs
-        for c in p.compilations[1:]
-    ]
-    shown = tuple(rows[:_MOST_ROWS])
-    columns = (Column("program"), Column("line"), Column("reason", Basis.JAX, wraps=True))
-    table = Table(columns, shown, len(rows) - len(shown))
-    return Section("Compiled more than once", (table,))
+_CALLED_ONCE = Note(
+    "A callback whose values were not computed is called once per execution, also where it stands in "
+    "a loop or a branch: on a TPU it may be called more often, or not at all."
+)
 
 
-def _own_reason(program: ProgramSummary) -> str:
-    if program.distinct == 1:
-        return "the same program again: JAX saw another function object or other devices"
-    return "another shape, type, layout, sharding or device (JAX gave no reason)"
-
-
-def _values(summary: RunSummary) -> Section:
+def _values(summary: RunSummary, line: _SourceLines) -> Section:
     values = summary.fabricated_values
     if not values:
         return Section("Simulated values", (Note("The program looked at none."),))
-    rows = tuple((v.how, Count(v.count), Bytes(v.bytes), with_text(v.line)) for v in values)
+    rows = tuple((v.how, Count(v.count), Bytes(v.bytes), line(v.line)) for v in values)
     columns = (
         Column("how"),
         Column("times", Basis.SIMULATED),
@@ -252,3 +369,12 @@ def _values(summary: RunSummary) -> Section:
     )
     shown = rows[:_MOST_ROWS]
     return Section("Simulated values", (note, Table(columns, shown, len(rows) - len(shown))))
+
+
+def _unsupported(summary: RunSummary, line: _SourceLines) -> Section:
+    rows = tuple(
+        (c.function, Count(c.count), line(c.line)) for c in summary.unsupported_calls[:_MOST_ROWS]
+    )
+    columns = (Column("function"), Column("calls", Basis.SIMULATED), Column("line"))
+    table = Table(columns, rows, len(summary.unsupported_calls) - len(rows))
+    return Section("Calls that are not simulated", (table,))

@@ -95,7 +95,22 @@ def _overview() -> Section:
         Column("chips of a pod"),
         Column("slices", wraps=True),
     )
-    return Section("Generations", (Table(columns, rows),))
+    return Section("Generations", (Table(columns, rows), Note(_about_hbm())))
+
+
+def _about_hbm() -> str:
+    """Where the sizes of HBM come from; runs may show others."""
+    texts = {
+        source.text: None
+        for g in all_generations()
+        for source in g.sources
+        if source.id == g.chip.hbm_limit_gib_per_device.sources[0]
+    }
+    return (
+        f"HBM per device is what programs can use ({'; '.join(texts)}). It depends a little on the "
+        "release of libtpu: a run shows what its own gives. `vtpu slices NAME` has the source of "
+        "each figure."
+    )
 
 
 def _short_names(generation: Generation) -> list[str]:
@@ -104,16 +119,12 @@ def _short_names(generation: Generation) -> list[str]:
 
 
 def _how_to_name() -> Section:
-    return Section(
-        "Names",
-        (
-            Note(
-                "Every dialect is understood: v5e-16, v5litepod-16, v5e:4x4, v5p-128 (counts cores),"
-            ),
-            Note("GKE's `tpu-v5-lite-podslice:4x4`, machine types `ct5lp-hightpu-4t:4x4`; several"),
-            Note("slices: 2*v5e-16. `vtpu slices NAME` shows one."),
-        ),
+    text = (
+        "Every dialect is understood: v5e-16, v5litepod-16, v5e:4x4, v5p-128 (counts cores), GKE's "
+        "`tpu-v5-lite-podslice:4x4`, machine types `ct5lp-hightpu-4t:4x4`; several slices: 2*v5e-16. "
+        "`vtpu slices NAME` shows one."
     )
+    return Section("Names", (Note(text),))
 
 
 def _slice(found: Slice) -> Section:
@@ -144,7 +155,7 @@ def _chip(generation: Generation) -> Section:
         ("devices per chip", Count(chip.xla_devices_per_chip.value)),
         ("TensorCores per chip", Count(chip.tensorcores_per_chip.value)),
         ("HBM per chip (data sheet)", _values(chip.hbm_bytes, _decimal_gb)),
-        ("HBM per device (compiler)", _values(chip.hbm_limit_gib_per_device, lambda v: f"{v} GiB")),
+        ("HBM per device (usable)", _values(chip.hbm_limit_gib_per_device, lambda v: f"{v} GiB")),
         ("HBM bandwidth", _values(chip.hbm_bandwidth_bytes_per_s, _gb_per_s)),
         ("VMEM per core", _values(chip.vmem_bytes_per_core, _mib)),
         ("SMEM per core", _values(chip.smem_bytes_per_core, _mib)),
@@ -159,7 +170,10 @@ def _chip(generation: Generation) -> Section:
         )
         for peak in chip.peaks
     ]
-    return Section("Chip", (Facts(tuple(pairs)),))
+    about = Note(
+        "Usable HBM depends a little on the release of libtpu: a run shows what its own gives."
+    )
+    return Section("Chip", (Facts(tuple(pairs)), about))
 
 
 def _links(generation: Generation) -> Section:

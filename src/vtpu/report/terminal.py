@@ -6,7 +6,7 @@ import contextlib
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import IO
+from typing import TextIO
 
 from vtpu.analysis.summary import summarize
 from vtpu.errors import UsageError
@@ -44,7 +44,7 @@ def report_run(path: Path, *, exit_code: int, json: str | None, problem: str | N
 
 
 def report_recording(
-    recording: Recording, path: str | None, json: str | None, file: IO[str] | None = None
+    recording: Recording, path: str | None, json: str | None, file: TextIO | None = None
 ) -> None:
     """Prints the report of a recording, or writes it as JSON (`-`: in place of the report).
 

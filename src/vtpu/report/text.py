@@ -1,113 +1,94 @@
-"""A document in the terminal: tables with rich, plain lines when the output is not a terminal."""
+"""A document as text: in the terminal's width and colours, or in plain long lines."""
 
 from __future__ import annotations
 
-import os
-from typing import IO
+from typing import TextIO
 
-from rich.console import Console, RenderableType
-from rich.padding import Padding
-from rich.table import Table as RichTable
+from rich.console import Console
 from rich.text import Text
 
-from vtpu.report.document import (
-    Block,
-    Bytes,
-    Cell,
-    Column,
-    Count,
-    Document,
-    Facts,
-    Line,
-    Note,
-    Seconds,
-    Share,
-    Table,
-)
-from vtpu.units import format_bytes, format_count, format_seconds
+from vtpu.report.cells import cell_text, visible, wrapped
+from vtpu.report.document import Block, Column, Document, Facts, Note, Table
+from vtpu.report.layout import lay_out
+from vtpu.units import counted
 
 _PLAIN_WIDTH = 4096  # nothing is cut in a file or a pipe
-_NUMBERS = (Bytes, Seconds, Count, Share)
+_INDENT = "  "
+_STYLES = {"heading": "dim", "row": "", "detail": ""}
+_SIMPLER = str.maketrans({"µ": "u", "·": "|", "…": "..."})
 
 
-def print_document(document: Document, file: IO[str]) -> None:
-    """Prints a document to `file`, in colour when that is a terminal (and `NO_COLOR` is not set)."""
-    is_terminal = file.isatty()
-    console = Console(
-        file=file,
-        width=None if is_terminal else _PLAIN_WIDTH,
-        highlight=False,
-        soft_wrap=False,
-        legacy_windows=False,
-    )
-    console.print(Text(document.title, style="bold"))
-    for section in document.sections:
-        console.print()
-        console.print(Text(section.heading, style="bold cyan"))
-        for block in section.blocks:
-            _print(console, _renderable(block), is_terminal)
-            if isinstance(block, Table) and (remark := _remark(block)):
-                _print(console, Padding(Text(remark, style="dim"), (0, 0, 0, 2)), is_terminal)
+def print_document(document: Document, file: TextIO) -> None:
+    """Prints a document to `file`, in colour when that is a terminal (and `NO_COLOR` is not set).
 
-
-def _print(console: Console, renderable: RenderableType, is_terminal: bool) -> None:
-    """Prints; what is not for a terminal gets no blanks at the end of its lines."""
-    if is_terminal:
-        console.print(renderable)
-        return
+    A character that the file's encoding does not have is replaced.
+    """
+    console = Console(file=file, highlight=False, legacy_windows=False)
+    width = console.width if file.isatty() else _PLAIN_WIDTH
     with console.capture() as capture:
-        console.print(renderable)
-    lines = [line.rstrip() for line in capture.get().rstrip("\n").split("\n")]
-    console.file.write("\n".join(lines) + "\n")
+        for line in _document(document, width):
+            console.print(line, soft_wrap=True)
+    file.write(encodable(capture.get(), file.encoding or "utf-8"))
 
 
-def _renderable(block: Block) -> RenderableType:
+def encodable(text: str, encoding: str) -> str:
+    """`text` as a file of this encoding can hold it."""
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.translate(_SIMPLER).encode(encoding, "replace").decode(encoding)
+    return text
+
+
+# Lines are made as `Text`, never as strings, which rich would read as markup.
+
+
+def _document(document: Document, width: int) -> list[Text]:
+    lines = [Text(visible(document.title), style="bold")]
+    for section in document.sections:
+        lines += [Text(), Text(visible(section.heading), style="bold cyan")]
+        for block in section.blocks:
+            lines += _block(block, width)
+    return lines
+
+
+def _block(block: Block, width: int) -> list[Text]:
     if isinstance(block, Note):
-        style = "yellow" if block.is_warning else ""
-        return Padding(Text(block.text, style=style), (0, 0, 0, 2))
+        return _paragraph(visible(block.text), "yellow" if block.is_warning else "", width)
     if isinstance(block, Facts):
-        return _facts(block)
-    return _table(block)
+        return _facts(block, width)
+    text = lay_out(block, width)
+    lines = [Text(line, style=_STYLES[kind]) for kind, line in text.lines]
+    return lines + _paragraph(_remark(block, text.left_out), "dim", width)
 
 
-def _facts(facts: Facts) -> RichTable:
-    grid = RichTable.grid(padding=(0, 2))
-    grid.add_column()
-    grid.add_column()
-    grid.add_column(overflow="fold")
+def _paragraph(text: str, style: str, width: int) -> list[Text]:
+    parts = wrapped(text, width - len(_INDENT))
+    return [Text(_INDENT + part, style=style) for part in parts if part]
+
+
+def _facts(facts: Facts, width: int) -> list[Text]:
+    names = max((len(name) for name, _ in facts.pairs), default=0)
+    indent = " " * (len(_INDENT) + names + 2)
+    lines: list[Text] = []
     for name, value in facts.pairs:
-        grid.add_row("", Text(name, style="dim"), cell_text(value))
-    return grid
+        for number, part in enumerate(wrapped(cell_text(value), width - len(indent))):
+            heading = f"{_INDENT}{name.ljust(names)}  " if number == 0 else indent
+            lines.append(Text.assemble((heading, "dim"), part))
+            lines[-1].rstrip()
+    return lines
 
 
-def _table(table: Table) -> RichTable:
-    rich = RichTable(
-        box=None,
-        pad_edge=False,
-        show_edge=False,
-        header_style="dim",
-        padding=(0, 2, 0, 0),
-    )
-    rich.add_column("", width=1)
-    for index, column in enumerate(table.columns):
-        is_number = any(isinstance(row[index], _NUMBERS) for row in table.rows)
-        texts = [column.heading, *(cell_text(row[index]) for row in table.rows)]
-        rich.add_column(
-            column.heading,
-            justify="right" if is_number else "left",
-            overflow="fold" if column.wraps else "ellipsis",
-            no_wrap=not column.wraps,
-            min_width=max(map(len, texts)) if is_number else None,
-        )
-    for row in table.rows:
-        rich.add_row("", *(cell_text(cell) for cell in row))
-    return rich
-
-
-def _remark(table: Table) -> str:
-    """What stands under a table: where its figures come from, how much is not shown."""
-    left_out = f"{table.left_out} more rows are in the JSON report" if table.left_out else ""
-    return "; ".join(filter(None, [basis_text(table.columns), left_out]))
+def _remark(table: Table, left_out: tuple[str, ...]) -> str:
+    """What stands under a table: where its figures come from, what is not shown."""
+    columns = tuple(c for c in table.columns if c.heading not in left_out)
+    parts = [basis_text(columns)]
+    if left_out:
+        parts.append(f"no room for: {', '.join(left_out)}")
+    if table.left_out:
+        verb = "is" if table.left_out == 1 else "are"
+        parts.append(f"{counted(table.left_out, 'more row')} {verb} in the JSON report")
+    return "; ".join(filter(None, parts))
 
 
 def basis_text(columns: tuple[Column, ...]) -> str:
@@ -117,37 +98,3 @@ def basis_text(columns: tuple[Column, ...]) -> str:
         if column.basis:
             by_basis.setdefault(str(column.basis), []).append(column.heading)
     return "; ".join(f"{basis}: {', '.join(names)}" for basis, names in by_basis.items())
-
-
-def cell_text(cell: Cell) -> str:  # noqa: PLR0911 - one return per kind of cell
-    """A cell as text."""
-    match cell:
-        case None:
-            return "unknown"
-        case str():
-            return cell
-        case Bytes(value):
-            return format_bytes(value)
-        case Seconds(value):
-            return format_seconds(value)
-        case Count(value):
-            return format_count(value)
-        case Share(part, whole):
-            return f"{100 * part / whole:.1f} %" if whole else "unknown"
-        case Line():
-            return line_text(cell)
-
-
-def line_text(line: Line) -> str:
-    """A line of the user's program: `train.py:12 in step`, then its text."""
-    place = f"{_short(line.file)}:{line.line}" if line.line else line.file
-    return f"{place}  {line.text}".rstrip()
-
-
-def _short(file: str) -> str:
-    """A path relative to the current folder where that is shorter."""
-    try:
-        relative = os.path.relpath(file)
-    except (ValueError, OSError):
-        return file
-    return relative if len(relative) < len(file) and not relative.startswith("..") else file

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from vtpu.program.element_types import ElementType
 from vtpu.values.budget import Budget, Mode
 from vtpu.values.cost import Cost
 from vtpu.values.cpu_client import CpuClient, TookTooLong
+from vtpu.values.followed import Launch, Value
 from vtpu.values.programs import HostFunctionRaised, HostFunctions, Part, Program
 from vtpu.values.reasons import WHY_FORGOTTEN, WHY_NEVER_WRITTEN, Reasons
 from vtpu.values.replacements import NoCpuForm
@@ -21,40 +22,6 @@ from vtpu.values.replacements import NoCpuForm
 #: A part that costs this share of its program is run as a whole: the rest will be asked for too, and
 #: the whole gives the bits that JAX's CPU backend gives.
 _WHOLE_FROM = {Mode.AUTO: 0.25, Mode.CPU: 0.01}
-
-
-class Value(Protocol):
-    """The contents of one array on one device."""
-
-    @property
-    def is_pending(self) -> bool: ...
-    @property
-    def why(self) -> int: ...
-    @property
-    def element_type(self) -> int: ...
-    @property
-    def dims(self) -> tuple[int, ...]: ...
-    def contents(self) -> Any: ...
-    def launch(self) -> Launch | None: ...
-    def place(self) -> tuple[int, int]: ...
-    def know(self, data: Any) -> None: ...
-    def know_as(self, other: Any) -> None: ...
-    def give_up(self, why: int) -> None: ...
-
-
-class Launch(Protocol):
-    """An execution, with what it was given."""
-
-    @property
-    def number(self) -> int: ...
-    @property
-    def program(self) -> int: ...
-    @property
-    def num_devices(self) -> int: ...
-    @property
-    def logical_ids(self) -> tuple[int, ...]: ...
-    def arguments(self, indices: Sequence[int]) -> list[list[Value | None]]: ...
-    def results(self, output: int) -> list[Value | None]: ...
 
 
 class _Unknown(Exception):
@@ -226,7 +193,9 @@ class Computer:
         if not part.is_alike and launch.num_devices > self._client.num_devices:
             most = self._client.num_devices
             raise _Unknown(
-                self._why(f"it needs a CPU for each of {launch.num_devices} devices; most are {most}")
+                self._why(
+                    f"it needs a CPU for each of {launch.num_devices} devices; most are {most}"
+                )
             )
         return [
             self._on_devices(launch, part, index, values)
@@ -245,7 +214,9 @@ class Computer:
         elif len(values) < launch.num_devices:
             values = self._with_other_hosts(launch, index, values)
         else:
-            values = [v for _, v in sorted(zip(launch.logical_ids, values, strict=True), key=_first)]
+            values = [
+                v for _, v in sorted(zip(launch.logical_ids, values, strict=True), key=_first)
+            ]
         if why := next((v.why for v in values if v.why), 0):
             raise _Unknown(why)
         return values

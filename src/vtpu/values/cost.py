@@ -40,7 +40,7 @@ class Cost:
 def estimate_cost(module: ir.Module) -> Cost:
     """The cost of running `module` once, on all of its devices together.
 
-    A multiplication of matrices of m×k and k×n elements counts 2·m·k·n; any other operation one for
+    A multiplication of matrices of m by k and k by n elements counts 2 m k n; any other operation one for
     each element of its results.
     """
     functions = {name_of(f): f for f in functions_of(module)}
@@ -131,9 +131,9 @@ def _contracted(operation: Any) -> int:
 
 def trip_count(loop: Any) -> int | None:
     """How often a loop runs that counts from a constant by a constant to a constant, as JAX's do."""
-    condition, body = (list(region.blocks)[0] for region in loop.regions)
-    *_, compare, end = [None, *condition.operations]
-    if compare is None or compare.operation.name != "stablehlo.compare":
+    condition, body = (next(iter(region.blocks)) for region in loop.regions)
+    *_, compare, end = [loop, *condition.operations]
+    if compare.operation.name != "stablehlo.compare":
         return None
     if "LT" not in str(compare.attributes["comparison_direction"]):
         return None
@@ -155,7 +155,7 @@ def _constant(value: Any, loop: Any, condition: Any) -> int | None:
     """An integer that does not change in the loop."""
     for i, argument in enumerate(condition.arguments):
         if value == argument:  # carried, unchanged
-            body = list(loop.regions[1].blocks)[0]
+            body = next(iter(loop.regions[1].blocks))
             if list(body.operations)[-1].operands[i] != body.arguments[i]:
                 return None
             value = loop.operands[i]

@@ -11,7 +11,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext  # pyright: ignore[reportAttributeAccessIssue]
 from jaxlib.mlir.dialects import chlo, sdy, stablehlo
 
-TOKEN = "!stablehlo.token"
+TOKEN = "!stablehlo.token"  # noqa: S105, a type of MLIR
 
 
 def new_context() -> ir.Context:
@@ -90,10 +90,10 @@ def dictionaries(function: Any, name: str, count: int) -> list[dict[str, Any]]:
     """The attributes of each argument (`arg_attrs`) or result (`res_attrs`)."""
     if name not in function.attributes:
         return [{} for _ in range(count)]
-    out = []
-    for entry in ir.ArrayAttr(function.attributes[name]):
-        out.append({item.name: item.attr for item in ir.DictAttr(entry)})
-    return out
+    return [
+        {item.name: item.attr for item in ir.DictAttr(entry)}
+        for entry in ir.ArrayAttr(function.attributes[name])
+    ]
 
 
 def set_dictionaries(function: Any, name: str, values: list[dict[str, Any]]) -> None:

@@ -19,7 +19,6 @@ from vtpu.values.one_device import is_for_any_device, make_for_one_device
 from vtpu.values.replacements import NoCpuForm
 from vtpu.values.slicing import keep_outputs
 
-
 _ONE_DEVICE = b""  # compile options as they are by default
 
 
@@ -106,7 +105,7 @@ class Part:
                 self._functions = None
 
     def _function(self, call: HostCall) -> Callable[..., Any]:
-        dtype = None if call.is_send else dtype_of(call.element)
+        dtype = dtype_of(call.element) if call.element else np.dtype(np.uint8)
 
         def perform(token: Any, *values: Any) -> Any:
             device = int(values[-1]) if call.knows_replica else 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 #: The reasons of the native core, by their numbers from 1 on.
-OF_THE_CORE = (
+OF_THE_CORE: tuple[str, ...] = (
     "values are switched off",
     "memory that the program never wrote",
     "what it would be computed from was forgotten: arrays took more than the limit for values",

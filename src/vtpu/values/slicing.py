@@ -90,7 +90,7 @@ def _has_effects(operation: Any) -> bool:
 
 
 def _prune(loop: Any) -> bool:
-    condition, body = (list(region.blocks)[0] for region in loop.regions)
+    condition, body = (next(iter(region.blocks)) for region in loop.regions)
     end = list(body.operations)[-1]
     live = {i for i, r in enumerate(loop.results) if any(True for _ in r.uses)}
     live |= {i for i, a in enumerate(condition.arguments) if any(True for _ in a.uses)}

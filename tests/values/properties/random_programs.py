@@ -4,6 +4,7 @@ A program is a list of operations, each on earlier results. It runs three times 
 argument donated or not, its arguments sharded or not; then some of its results are looked at, in any
 order.
 """
+
 import sys
 
 import hypothesis.strategies as st
@@ -56,7 +57,13 @@ def run(steps, number, a, b):
     values = [a, b]
     for name, i, j in steps:
         values.append(UNARY[name](values[i]) if j is None else BINARY[name](values[i], values[j]))
-    return number + 1, values[-1], values[len(values) // 2], values[-1].sum(), jnp.argmax(values[-1])
+    return (
+        number + 1,
+        values[-1],
+        values[len(values) // 2],
+        values[-1].sum(),
+        jnp.argmax(values[-1]),
+    )
 
 
 def chain(steps, arguments, donates):

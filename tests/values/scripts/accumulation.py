@@ -1,4 +1,5 @@
 """Gradients of small batches, added up before each update."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

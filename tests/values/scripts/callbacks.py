@@ -1,4 +1,5 @@
 """The host is called with the program's numbers: in loops, in branches, in order."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,9 +12,15 @@ log = []
 def run(n, x):
     def body(i, x):
         jax.debug.print("at {i}: {x}", i=i, x=x, ordered=True)
-        x = x + jax.pure_callback(lambda v: np.float32(v * 0.5), jax.ShapeDtypeStruct((), x.dtype), x)
-        jax.lax.cond(x > 4, lambda: jax.debug.callback(lambda v: log.append(float(v)), x), lambda: None)
-        return io_callback(lambda v: np.float32(v + 1), jax.ShapeDtypeStruct((), x.dtype), x, ordered=True)
+        x = x + jax.pure_callback(
+            lambda v: np.float32(v * 0.5), jax.ShapeDtypeStruct((), x.dtype), x
+        )
+        jax.lax.cond(
+            x > 4, lambda: jax.debug.callback(lambda v: log.append(float(v)), x), lambda: None
+        )
+        return io_callback(
+            lambda v: np.float32(v + 1), jax.ShapeDtypeStruct((), x.dtype), x, ordered=True
+        )
 
     return jax.lax.fori_loop(0, n, body, x)
 

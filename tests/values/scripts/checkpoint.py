@@ -1,4 +1,5 @@
 """What Orbax saved in the middle of a training comes back with the trained numbers."""
+
 import tempfile
 from pathlib import Path
 

@@ -1,4 +1,5 @@
 """Stops when the error on points that were not trained on has not fallen for three rounds."""
+
 import jax
 import jax.numpy as jnp
 

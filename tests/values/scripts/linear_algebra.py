@@ -1,4 +1,5 @@
 """Decompositions that TPUs do in their own way."""
+
 import jax
 import jax.numpy as jnp
 

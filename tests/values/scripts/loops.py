@@ -1,4 +1,5 @@
 """Loops and branches whose course depends on data."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,4 +1,5 @@
 """JAX finds the operation that makes a NaN."""
+
 import jax
 import jax.numpy as jnp
 

@@ -1,4 +1,5 @@
 """Policy gradients with a clipped ratio on a small game played within a scan."""
+
 import functools
 
 import jax

@@ -1,4 +1,5 @@
 """Random numbers of many kinds."""
+
 import jax
 import jax.numpy as jnp
 

@@ -1,4 +1,5 @@
 """A Metropolis sampler whose step size follows the share of steps that were taken."""
+
 import jax
 import jax.numpy as jnp
 

@@ -1,4 +1,5 @@
 """Samples tokens until one of them ends the text."""
+
 import jax
 import jax.numpy as jnp
 

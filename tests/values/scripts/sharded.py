@@ -1,4 +1,5 @@
 """Training on eight devices: the batch is split, the weights too, the state is donated."""
+
 from functools import partial
 
 import jax
@@ -35,6 +36,8 @@ for number in range(8):
     print(int(state[0]), f"{float(value):.5f}")
 total = jax.shard_map(
     lambda a: jax.lax.psum(jnp.sum(a) * jax.lax.axis_index("data"), ("data", "model")),
-    mesh=mesh, in_specs=P("data", "model"), out_specs=P(),
+    mesh=mesh,
+    in_specs=P("data", "model"),
+    out_specs=P(),
 )(jnp.arange(64.0).reshape(8, 8))
 print(total, [float(s.data[0, 0]) for s in state[1]["in"].addressable_shards][:2])

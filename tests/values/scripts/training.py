@@ -1,4 +1,5 @@
 """A classifier on two clusters of points: the loss falls, and the accuracy is printed."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np
