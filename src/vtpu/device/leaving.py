@@ -13,7 +13,7 @@ from time import monotonic, sleep
 from vtpu.device import _core
 from vtpu.device.call_stacks import other_threads
 
-_LONGEST_WAIT_S = 0.1
+_LONGEST_WAIT_S, _LONGEST_COMPUTATION_S = 0.1, 2.0
 _INTERVAL_S = 0.005
 _WAITING = ("threading", "queue", "selectors", "concurrent.futures.thread")
 
@@ -25,6 +25,9 @@ def hold_threads(wake: Callable[[], None]) -> None:
     """
     _core.begin_leaving()
     wake()
+    began = monotonic()
+    while _core.threads_computing() and monotonic() < began + _LONGEST_COMPUTATION_S:
+        sleep(_INTERVAL_S)
     deadline = monotonic() + _LONGEST_WAIT_S
     while _busy_threads() > _core.threads_staying() and monotonic() < deadline:
         sleep(_INTERVAL_S)

@@ -337,6 +337,7 @@ cdef extern from "values.h":
     void vt_value_know(vt_value *value, vt_bytes *bytes)
     void vt_value_give_up(vt_value *value, uint16_t why)
     void vt_launch_let_go(vt_launch *launch)
+    int vt_threads_computing()
 
 cdef extern from "callbacks.h":
     ctypedef struct vt_origin:
@@ -1144,6 +1145,11 @@ def values_state() -> tuple:
     """Bytes that values take: in memory, on disk, the peaks of both."""
     cdef vt_bytes_state state = vt_bytes_now()
     return state.in_memory, state.on_disk, state.peak_in_memory, state.peak_on_disk
+
+
+def threads_computing() -> int:
+    """How many threads compute a value."""
+    return vt_threads_computing()
 
 
 def gone_programs() -> list:

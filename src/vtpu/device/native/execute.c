@@ -230,7 +230,7 @@ static PJRT_Error *run(launch *l) {
 static PJRT_Error *call_host(launch *l) {
   PJRT_Error *error = NULL;
   bool called = false;
-  if (l->values && vt_python_alive())
+  if (l->values && vt_python_alive() && !vt_is_leaving())
     VT_WITH_PYTHON(called = vt_python.call_host(l->args, l->values, l->origin.stack, &error));
   if (!called) error = vt_run_host_callbacks(l->args, l->origin);
   if (!l->values) return error;

@@ -34,6 +34,8 @@ void vt_begin_leaving(void) {
   leaving = true;
 }
 
+bool vt_is_leaving(void) { return leaving && !pthread_equal(pthread_self(), leader); }
+
 /* Not a thread of jaxlib's own: one of Python's waits for it. */
 static bool can_stay(void) {
   return !pthread_equal(pthread_self(), leader) && PyGILState_GetThisThreadState() &&

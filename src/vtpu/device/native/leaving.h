@@ -25,6 +25,8 @@ void vt_begin_leaving(void);
 /* Called by threads on their way back to a caller that will take the interpreter's lock. */
 void vt_may_stay(void);
 int vt_threads_staying(void);
+/* Whether the interpreter ends soon, for another thread than the one that ends it. */
+bool vt_is_leaving(void);
 
 /* A forked child finds the core's locks open. Does nothing the second time. */
 void vt_prepare_for_forks(void);

@@ -1,5 +1,6 @@
 #include "values.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -237,6 +238,10 @@ void vt_launch_let_go(vt_launch *launch) {
 
 /* ---- reading ---- */
 
+static atomic_int computing;
+
+int vt_threads_computing(void) { return atomic_load(&computing); }
+
 /* The float types whose NaN is all ones in every byte, or the number of that byte pattern. */
 static void fill_unknown(const vt_shape *shape, void *out) {
   memset(out, 0, (size_t)shape->logical_bytes);
@@ -268,11 +273,13 @@ static void fill_unknown(const vt_shape *shape, void *out) {
 /* The bytes of a value, retained, after computing them if need be; NULL and *why without. */
 static vt_bytes *bytes_of(vt_value *value, uint16_t *why) {
   if (vt_value_is_pending(value)) {
-    if (!vt_python_alive()) {
+    if (!vt_python_alive() || vt_is_leaving()) {
       *why = VT_WHY_LEAVING;
       return NULL;
     }
+    atomic_fetch_add(&computing, 1);
     VT_WITH_PYTHON(vt_python.compute(value));
+    atomic_fetch_sub(&computing, 1);
   }
   pthread_mutex_lock(&vt_lock);
   vt_bytes *bytes = value->bytes;

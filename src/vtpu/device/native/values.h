@@ -75,6 +75,8 @@ bool vt_forget_oldest_launch(void);
 PJRT_Error *vt_value_read(vt_value *value, const vt_shape *shape, void *out,
                           const PJRT_Buffer_MemoryLayout *layout, uint16_t *why);
 
+int vt_threads_computing(void); /* threads in which Python computes a value */
+
 enum vt_unknown { VT_UNKNOWN_ZEROS, VT_UNKNOWN_NAN, VT_UNKNOWN_ERROR };
 extern enum vt_unknown vt_fill_unknown_with;
 
