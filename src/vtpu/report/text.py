@@ -29,6 +29,7 @@ def print_document(document: Document, file: TextIO) -> None:
         for line in _document(document, width):
             console.print(line, soft_wrap=True)
     file.write(encodable(capture.get(), file.encoding or "utf-8"))
+    file.flush()  # `vtpu run` may end by a signal next
 
 
 def encodable(text: str, encoding: str) -> str:
