@@ -8,8 +8,7 @@ from importlib.metadata import version
 
 from vtpu.analysis.summary import summarize
 from vtpu.chips import Slice
-from vtpu.errors import VtpuError
-from vtpu.recording.recording import DeviceRecord, EndRecord, Recording, RunRecord
+from vtpu.recording.recording import DeviceRecord, Recording, RunRecord
 from vtpu.report.json_output import run_as_json, write_json
 from vtpu.units import GIB
 
@@ -22,7 +21,7 @@ def report_unused(
     """Writes the JSON report of such a run: the slice, the command, and that nothing happened.
 
     Raises:
-        VtpuError: the file cannot be written.
+        UsageError: the file cannot be written.
     """
     chip = wanted.generation.chip
     per_host = wanted.devices_per_host

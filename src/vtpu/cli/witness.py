@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Set
+from collections.abc import Set as AbstractSet
 from typing import NoReturn
 
 
@@ -18,7 +18,7 @@ class Witness:
     It ends with this process at the latest.
     """
 
-    def __init__(self, watched: Set[signal.Signals]) -> None:
+    def __init__(self, watched: AbstractSet[signal.Signals]) -> None:
         theirs, self._questions = os.pipe()
         self._answers, ours = os.pipe()
         self._pid = os.fork()
@@ -43,7 +43,7 @@ class Witness:
         os.waitpid(self._pid, 0)
 
 
-def _testify(watched: Set[signal.Signals], questions: int, answers: int) -> NoReturn:
+def _testify(watched: AbstractSet[signal.Signals], questions: int, answers: int) -> NoReturn:
     try:
         while os.read(questions, 1):
             seen = [0]

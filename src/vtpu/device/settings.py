@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from vtpu.errors import UsageError
+from vtpu.units import parse_bytes
+
+_Number = TypeVar("_Number", int, float)
 
 DEFAULT_SLICE = "v5e-16"
 
@@ -61,36 +65,60 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
     """The settings that `environment` holds.
 
     Raises:
-        UsageError: a number that is none.
+        UsageError: a number or a size that is none.
     """
     out = environment.get(OUT)
     return Settings(
         slice=environment.get(SLICE) or DEFAULT_SLICE,
-        host=int(_number(environment, HOST, 0)),
+        host=_whole_number(environment, HOST, 0),
         out=Path(out) if out else None,
         out_is_claimed=environment.get(OUT_CLAIMED_FOR) == str(os.getppid()),
         run=run_of(environment),
         prints_report=environment.get(REPORT, "on") not in ("off", "0", "none"),
         cache_folder=_cache_folder(environment),
-        cache_limit_bytes=int(_number(environment, CACHE_LIMIT, 4 << 30)),
-        compile_timeout_s=_number(environment, COMPILE_TIMEOUT, 3600),
-        workers=max(1, int(_number(environment, WORKERS, 1))),
+        cache_limit_bytes=_size(environment, CACHE_LIMIT, 4 << 30),
+        compile_timeout_s=_seconds(environment, COMPILE_TIMEOUT, 3600),
+        workers=max(1, _whole_number(environment, WORKERS, 1)),
     )
 
 
 def is_asked_for(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether the environment asks for a virtual slice."""
-    return SLICE in environment or "vtpu" in environment.get("JAX_PLATFORMS", "").split(",")
+    """Whether the environment asks for a virtual slice.
+
+    The name of a slice alone does, unless JAX is told to use only other platforms.
+    """
+    platforms = environment.get("JAX_PLATFORMS", "").split(",")
+    return "vtpu" in platforms or (
+        SLICE in environment and ("tpu" in platforms or platforms == [""])
+    )
 
 
-def _number(environment: Mapping[str, str], name: str, default: float) -> float:
+def _whole_number(environment: Mapping[str, str], name: str, default: int) -> int:
+    return _parse(environment, name, default, int, "a whole number")
+
+
+def _seconds(environment: Mapping[str, str], name: str, default: float) -> float:
+    return _parse(environment, name, default, float, "a number of seconds")
+
+
+def _size(environment: Mapping[str, str], name: str, default: int) -> int:
+    return _parse(environment, name, default, parse_bytes, "a size: write 4GiB, 900MB or 512")
+
+
+def _parse(
+    environment: Mapping[str, str],
+    name: str,
+    default: _Number,
+    parse: Callable[[str], _Number],
+    wanted: str,
+) -> _Number:
     text = environment.get(name)
     if not text:
         return default
     try:
-        return float(text)
+        return parse(text)
     except ValueError:
-        raise UsageError(f"{name}={text!r} is not a number.") from None
+        raise UsageError(f"{name}={text!r} is not {wanted}.") from None
 
 
 def _cache_folder(environment: Mapping[str, str]) -> Path:
