@@ -26,7 +26,14 @@ def initialize() -> None:
 
 
 def attach(
-    on: str | None = None, *, host: int | None = None, out: str | None = None, report: bool = True
+    on: str | None = None,
+    *,
+    host: int | None = None,
+    out: str | None = None,
+    report: bool = True,
+    values: str | None = None,
+    values_budget: str | None = None,
+    unknown: str | None = None,
 ) -> Session:
     """Makes this process run on a virtual TPU slice; for the top of a notebook or script.
 
@@ -35,19 +42,25 @@ def attach(
         host: which host of the slice this process is. Default: `VTPU_HOST`, else 0.
         out: a file for the recording. Default: `VTPU_OUT`, else a temporary one.
         report: print the report when the process ends.
+        values: what the host reads is computed within a budget (`"auto"`), always (`"cpu"`) or is
+            zero (`"zeros"`). Default: `VTPU_VALUES`, else `"auto"`.
+        values_budget: what one read may cost with `"auto"`: `"500GFLOP,32GiB,30s"`.
+        unknown: what the host sees of a value that cannot be had: `"zeros"`, `"nan"`, `"error"`.
 
     Raises:
         vtpu.errors.VtpuError: see its message; for one, JAX runs already on another backend.
     """
+    import os
     from dataclasses import replace
     from pathlib import Path
 
     importlib.import_module("jax")  # before jaxlib, whose log it quietens
 
     from vtpu.device.attach import attach as attach_session
-    from vtpu.device.settings import read_settings
+    from vtpu.device.settings import UNKNOWN, VALUES, VALUES_BUDGET, read_settings
 
-    settings = read_settings()
+    given = {VALUES: values, VALUES_BUDGET: values_budget, UNKNOWN: unknown}
+    settings = read_settings({**os.environ, **{k: v for k, v in given.items() if v is not None}})
     settings = replace(
         settings,
         slice=on or settings.slice,

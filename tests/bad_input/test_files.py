@@ -163,12 +163,12 @@ def test_an_older_recording_is_kept(bench: Bench) -> None:
     assert names_in(bench.folder) == {"prog.py", "run.vtpu", "run.vtpu~"}
 
 
-def test_an_older_recording_stays_when_there_is_no_new_one(bench: Bench) -> None:
+def test_an_older_recording_is_kept_aside_when_there_is_no_new_one(bench: Bench) -> None:
     (bench.folder / "run.vtpu").write_text("of yesterday")
     ended = bench.vtpu("run", bench.script("print('no jax')\n"))
     assert ended.exit_code == 0
-    assert (bench.folder / "run.vtpu").read_text() == "of yesterday"
-    assert names_in(bench.folder) == {"prog.py", "run.vtpu"}
+    assert (bench.folder / "run.vtpu~").read_text() == "of yesterday"
+    assert names_in(bench.folder) == {"prog.py", "run.vtpu~"}
 
 
 def test_a_json_file_that_cannot_be_written(bench: Bench) -> None:

@@ -52,7 +52,8 @@ def test_a_slice_of_one_host_has_no_other(bench: Bench) -> None:
     [
         ({"VTPU_ON": "v5e-17"}, "v5e-16"),
         ({"VTPU_ON": "v5e-16", "VTPU_HOST": "9"}, "there is no host 9; its hosts are 0 to 3."),
-        ({"VTPU_HOST": "first"}, "VTPU_HOST='first' is not a number."),
+        ({"VTPU_HOST": "first"}, "VTPU_HOST='first' is not a whole number."),
+        ({"VTPU_CACHE_LIMIT_BYTES": "much"}, "VTPU_CACHE_LIMIT_BYTES='much' is not a size"),
     ],
 )
 def test_a_wrong_environment_is_an_error_at_the_first_use(
@@ -62,7 +63,10 @@ def test_a_wrong_environment_is_an_error_at_the_first_use(
 
     assert (ended.exit_code, ended.stdout) == (1, "started\n")
     assert ended.stderr.startswith("Traceback (most recent call last):\n")
-    assert said in ended.stderr.splitlines()[-1]
+    assert "\nRuntimeError: Unable to initialize backend 'tpu': \n\n  vtpu: " in ended.stderr
+    line = ended.stderr.splitlines()[-3]  # JAX goes on behind it
+    assert line.startswith("  vtpu: ")
+    assert said in line
 
 
 def test_nothing_to_run_is_refused(bench: Bench) -> None:

@@ -31,6 +31,7 @@ def sizes(folder: Path, *names: str) -> list[int]:
 
 
 def test_processes_that_a_script_starts_in_turn_have_recordings_of_their_own(bench: Bench) -> None:
+    files = ["run.vtpu", "run-2.vtpu", "run-3.vtpu", "run-4.vtpu"]
     script = bench.script(STARTS.format(parent=USES.format(2)))
     files = ["run.vtpu", "run-2.vtpu", "run-3.vtpu", "run-4.vtpu"]
     for _ in range(2):  # the second run keeps the first's beside

@@ -1,4 +1,4 @@
-"""Ctrl-C while something is compiled."""
+"""Ctrl-C while something is compiled; the exit code that it leads to."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import sys
 import time
 import uuid
 
+import pytest
+
 from device.virtual_slice import Slice
+from vtpu.recording.file import load_recording
 
 # The compiler is stopped, so that a compile never ends.
 PROGRAM = """
@@ -30,12 +33,12 @@ print(jax.jit(lambda x: x * 4 + salt)(x).shape)
 """
 
 
-def interrupt(virtual: Slice, *arguments: str) -> tuple[int, str, str, float]:
+def interrupt(virtual: Slice, *arguments: str, **more: str) -> tuple[int, str, str, float]:
     script = virtual.folder / "prog.py"
     script.write_text(PROGRAM)
     with subprocess.Popen(
         [sys.executable, script, str(uuid.uuid4().int), *arguments],
-        env=virtual.environment,
+        env={**virtual.environment, "VTPU_OUT": str(virtual.folder / "run.vtpu"), **more},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -60,3 +63,18 @@ def test_ctrl_c_during_a_compile_ends_the_program_within_a_second(virtual):
 def test_who_catches_it_goes_on_with_the_next_program(virtual):
     code, out, err, _ = interrupt(virtual, "catch")
     assert (code, out, err) == (0, "(3,)\n", "")
+
+
+@pytest.mark.parametrize("arguments", [[], ["catch"]])
+def test_the_program_that_was_interrupted_is_recorded(virtual, arguments):
+    interrupt(virtual, *arguments)
+    programs = load_recording(virtual.folder / "run.vtpu").programs
+    (failed,) = (p for p in programs if p.error)
+    assert (failed.name, failed.error) == ("jit__lambda", "interrupted")
+    assert failed.stack
+
+
+def test_the_report_at_exit_leaves_the_exit_code_alone(virtual):
+    code, _, err, _ = interrupt(virtual, VTPU_REPORT="on")
+    assert code == -signal.SIGINT
+    assert "vtpu report" in err

@@ -69,6 +69,12 @@ def test_without_being_asked_for_the_slice_stays_away(bench: Bench) -> None:
     assert (ended.exit_code, ended.stdout, ended.stderr) == (0, "[CpuDevice(id=0)]\n", "")
 
 
+def test_another_platform_that_is_asked_for_keeps_the_slice_away(bench: Bench) -> None:
+    script = bench.script("import jax.numpy as jnp\nprint(jnp.ones(3).devices())\n")
+    ended = bench.python(script, JAX_PLATFORMS="cpu", VTPU_ON="v5e-4")
+    assert (ended.exit_code, ended.stdout, ended.stderr) == (0, "{CpuDevice(id=0)}\n", "")
+
+
 def test_attach_at_the_top_of_a_script(bench: Bench) -> None:
     script = """
 import vtpu

@@ -5,7 +5,16 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from vtpu.cli.options import Host, Json, On, Out
+from vtpu.cli.options import (
+    Host,
+    Json,
+    On,
+    Out,
+    UnknownValues,
+    Values,
+    ValuesBudget,
+    values_environment,
+)
 from vtpu.device.settings import DEFAULT_SLICE
 
 
@@ -14,10 +23,14 @@ def demo_command(
     host: Host = 0,
     out: Out = Path("run.vtpu"),
     json: Json = None,
+    values: Values = None,
+    values_budget: ValuesBudget = None,
+    unknown: UnknownValues = None,
 ) -> None:
     """Train a small language model on a virtual slice, as an example of a report."""
     from vtpu.cli.run import run_and_report
 
     script = Path(__file__).parents[1] / "demo" / "train.py"
     print(f"vtpu run --on {on} {script}", file=sys.stderr)
-    sys.exit(run_and_report([str(script)], on=on, host=host, out=out, json=json))
+    settings = values_environment(values, values_budget, unknown)
+    sys.exit(run_and_report([str(script)], on=on, host=host, out=out, json=json, settings=settings))

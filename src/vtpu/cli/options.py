@@ -7,6 +7,9 @@ from typing import Annotated
 
 import typer
 
+from vtpu.device import settings as names
+from vtpu.values.budget import Mode, Unknown, parse_budget
+
 On = Annotated[
     str,
     typer.Option(
@@ -17,6 +20,28 @@ On = Annotated[
 ]
 Host = Annotated[int, typer.Option("--host", help="Which host of the slice this process is.")]
 Out = Annotated[Path, typer.Option("--out", metavar="FILE", help="Where the recording goes.")]
+Values = Annotated[
+    Mode | None,
+    typer.Option(
+        "--values",
+        help="What the host reads is computed within a budget (auto, the default), always (cpu), or "
+        "is zero (zeros).",
+    ),
+]
+ValuesBudget = Annotated[
+    str | None,
+    typer.Option(
+        "--values-budget",
+        metavar="BUDGET",
+        help="What one read may cost with auto: 500GFLOP,32GiB,30s, or parts of it.",
+    ),
+]
+UnknownValues = Annotated[
+    Unknown | None,
+    typer.Option(
+        "--unknown", help="What the host sees of a value that cannot be had. By default zeros."
+    ),
+]
 Json = Annotated[
     str | None,
     typer.Option(
@@ -25,3 +50,17 @@ Json = Annotated[
         help="Write the report as JSON; `-` prints it in place of the report.",
     ),
 ]
+
+
+def values_environment(
+    values: Mode | None, budget: str | None, unknown: Unknown | None
+) -> dict[str, str]:
+    """The settings that options about values mean. What was not given stays as the environment has it.
+
+    Raises:
+        UsageError: the budget is not understood.
+    """
+    if budget is not None:
+        parse_budget(budget)
+    given = {names.VALUES: values, names.VALUES_BUDGET: budget, names.UNKNOWN: unknown}
+    return {name: str(value) for name, value in given.items() if value is not None}

@@ -15,14 +15,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
 import typer
 
 from vtpu.chips import Slice, parse_slice
-from vtpu.cli.options import Host, Json, On, Out
+from vtpu.cli.options import (
+    Host,
+    Json,
+    On,
+    Out,
+    UnknownValues,
+    Values,
+    ValuesBudget,
+    values_environment,
+)
 from vtpu.cli.witness import Witness
 from vtpu.device import settings as names
 from vtpu.errors import UsageError
@@ -41,6 +50,9 @@ def run_command(
     host: Host = 0,
     out: Out = Path("run.vtpu"),
     json: Json = None,
+    values: Values = None,
+    values_budget: ValuesBudget = None,
+    unknown: UnknownValues = None,
     module: Annotated[
         str | None,
         typer.Option("-m", metavar="MODULE", help="Run a module as `python -m` does."),
@@ -50,11 +62,22 @@ def run_command(
     arguments = [*(["-m", module] if module else []), *(script or [])]
     if not arguments:
         raise UsageError("Nothing to run. Write `vtpu run script.py`, or `vtpu run -m module`.")
-    sys.exit(run_and_report(arguments, on=on, host=host, out=out, json=json))
+    settings = values_environment(values, values_budget, unknown)
+    sys.exit(run_and_report(arguments, on=on, host=host, out=out, json=json, settings=settings))
 
 
-def run_and_report(arguments: list[str], *, on: str, host: int, out: Path, json: str | None) -> int:
+def run_and_report(
+    arguments: list[str],
+    *,
+    on: str,
+    host: int,
+    out: Path,
+    json: str | None,
+    settings: Mapping[str, str],
+) -> int:
     """Runs `python ARGUMENTS` on host `host` of slice `on`, then reports. Returns the exit code.
+
+    `settings` are further ones, as the environment holds them.
 
     Raises:
         UsageError: no such slice or host.
@@ -63,7 +86,7 @@ def run_and_report(arguments: list[str], *, on: str, host: int, out: Path, json:
     wanted = _check(on, host)
     run = names.RunName(os.getpid(), time.time())
     path, claim, problem = _claim(out)
-    child = _start(arguments, _environment(on, host, path, run))
+    child = _start(arguments, {**_environment(on, host, path, run), **settings})
     status = _wait(child, lambda: _prepare_report(json))
     with claim:
         _report(path, status, json, problem)

@@ -21,7 +21,7 @@ def report_unused(
     """Writes the JSON report of such a run: the slice, the command, and that nothing happened.
 
     Raises:
-        VtpuError: the file cannot be written.
+        UsageError: the file cannot be written.
     """
     chip = wanted.generation.chip
     per_host = wanted.devices_per_host

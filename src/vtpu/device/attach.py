@@ -26,12 +26,13 @@ from vtpu.compiler.service import CompilerService, Topology, libtpu_release
 from vtpu.device import _core
 from vtpu.device.explanations import Explanations
 from vtpu.device.handlers import Handlers
+from vtpu.device.interrupts import interrupt_stays_the_end
 from vtpu.device.kernels import keep_kernels
 from vtpu.device.leaving import hold_threads, let_children_end
 from vtpu.device.other_hosts import take_other_hosts_as_this_one
 from vtpu.device.recorder import Recorder
 from vtpu.device.settings import Settings, read_settings
-from vtpu.device.values import Values, limits_of_this_machine
+from vtpu.device.values import Values, choose_limits
 from vtpu.errors import UsageError, VtpuError
 from vtpu.recording.recording import DeviceRecord, RunRecord
 from vtpu.units import counted
@@ -64,8 +65,13 @@ class Session:
         if os.getpid() != self._pid:
             return
         self._pid = 0
+        with interrupt_stays_the_end():
+            self._end()
+
+    def _end(self) -> None:
         if self.compiler.cache.problem:
             self.recorder.problem(self.compiler.cache.problem)
+        self.handlers.give_up_compiling()
         self.recorder.end(self.handlers.client, self.compiler.pool.started)
         if self.at_end:
             self.at_end(self)
@@ -219,7 +225,7 @@ def _new_values(settings: Settings, facts: TopologyFacts, reasons: Reasons) -> V
         settings.values_budget,
         settings.unknown,
         reasons,
-        limits_of_this_machine(),
+        choose_limits(settings.values_memory_bytes, settings.values_disk_bytes),
         num_devices=len(facts.devices),
     )
 
@@ -238,7 +244,10 @@ def _register(session: Callable[[], Session], whatever_was_asked: bool) -> None:
         return table
 
     def make_client() -> object:
-        table()
+        try:
+            table()
+        except VtpuError as error:  # JAX puts words of its own around it, about other backends
+            raise VtpuError(f"\n\n  vtpu: {error}\n\n") from None
         if not xla_client.pjrt_plugin_initialized(_PLATFORM):
             xla_client.initialize_pjrt_plugin(_PLATFORM)
         # As JAX makes the client of real TPUs: it gets nothing of `jax.distributed`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 from typing import Any
 
 from vtpu.compiler.inspections import report_sharding
@@ -30,7 +31,18 @@ from vtpu.reading.compile_options import (
 from vtpu.reading.profile_options import asks_for_devices
 from vtpu.recording.recording import ProgramRecord
 
+_INTERRUPTED = "interrupted"
 _CANCELLED, _INVALID_ARGUMENT, _INTERNAL, _UNAVAILABLE = 1, 3, 13, 14
+
+
+@dataclass(frozen=True, slots=True)
+class _UnderWay:
+    """A program that is being compiled: who asked for it, when, and how large it is."""
+
+    name: str
+    stack: int
+    began: int
+    size: int
 
 
 class Handlers:
@@ -54,6 +66,7 @@ class Handlers:
         self._explanations = explanations
         self._values = values
         self._numbers = itertools.count(1)
+        self._under_way: dict[int, _UnderWay] = {}
         self._topologies: dict[int, tuple[Topology, TopologyFacts]] = {}
         self._devices = {d.id: d for d in facts.devices}
         local = tuple(d.id for d in facts.devices if d.process_index == host)
@@ -169,11 +182,16 @@ class Handlers:
     ) -> LoadableProgram:
         began = _core.now_ns()
         asked = Program(_module_name(code), code, code_format, self._neutral_options(options))
+        self._under_way[number] = _UnderWay(asked.name, compiling_stack(), began, len(code))
         try:
             answer = self._ask_compiler(self._compiler.compile, asked, topology, abandonment())
         except _core.StatusError as error:
-            self._record_failure(number, asked.name, str(error), began, len(code))
+            self._record_failure(number, str(error))
             raise
+        except KeyboardInterrupt:
+            self._record_failure(number, _INTERRUPTED)
+            raise
+        self._under_way.pop(number, None)
         _report_shardings(answer)
         program = LoadableProgram.of_answer(answer, code, options)
         self._record(number, program, began, answer.from_cache, len(code))
@@ -204,12 +222,26 @@ class Handlers:
             )
         )
 
-    def _record_failure(self, number: int, name: str, error: str, began: int, size: int) -> None:
-        stack = compiling_stack()
-        _core.record_compile(number, stack, began, _core.now_ns() - began, size, False, True)
-        reason = self._explanations.take(name)
+    def give_up_compiling(self) -> None:
+        """At the end of the recording: what is still being compiled counts as interrupted."""
+        for number in list(self._under_way):
+            self._record_failure(number, _INTERRUPTED)
+
+    def _record_failure(self, number: int, error: str) -> None:
+        asked = self._under_way.pop(number, None)
+        if asked is None:  # the end recorded it already
+            return
+        took = _core.now_ns() - asked.began
+        _core.record_compile(number, asked.stack, asked.began, took, asked.size, False, True)
         self._recorder.program(
-            ProgramRecord(number=number, name=name, key="", stack=stack, reason=reason, error=error)
+            ProgramRecord(
+                number=number,
+                name=asked.name,
+                key="",
+                stack=asked.stack,
+                reason=self._explanations.take(asked.name),
+                error=error,
+            )
         )
 
     def _ask_compiler(self, ask: Any, *arguments: Any) -> Any:
@@ -226,7 +258,7 @@ class Handlers:
         except CompilerStopped as stop:
             raise _core.StatusError(_CANCELLED, str(stop)) from stop
         except Abandoned as interruption:
-            raise _core.StatusError(_CANCELLED, "interrupted while compiling") from interruption
+            raise _core.StatusError(_CANCELLED, _INTERRUPTED) from interruption
 
     # ---- values ----
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
 from vtpu.errors import UsageError
+from vtpu.units import parse_bytes
 from vtpu.values.budget import DEFAULT_BUDGET, Budget, Mode, Unknown, parse_budget
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
+_Number = TypeVar("_Number", int, float)
 
 DEFAULT_SLICE = "v5e-16"
 
@@ -22,6 +24,7 @@ RUN = "VTPU_RUN"  # which `vtpu run` this process belongs to, with the time when
 CACHE_FOLDER, CACHE_LIMIT = "VTPU_CACHE_DIR", "VTPU_CACHE_LIMIT_BYTES"
 COMPILE_TIMEOUT, WORKERS = "VTPU_COMPILE_TIMEOUT", "VTPU_COMPILE_WORKERS"
 VALUES, VALUES_BUDGET, UNKNOWN = "VTPU_VALUES", "VTPU_VALUES_BUDGET", "VTPU_UNKNOWN"
+VALUES_MEMORY, VALUES_DISK = "VTPU_VALUES_MEMORY_BYTES", "VTPU_VALUES_DISK_BYTES"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,8 @@ class Settings:
     `out` is the recording's file, None for a temporary one; `out_is_claimed`: the parent process
     made it for this one. `run` is the `vtpu run` that this process belongs to, if any.
     `prints_report`: at exit, on standard error. `compile_timeout_s`: how long libtpu may take for one
-    program.
+    program. `values_memory_bytes`, `values_disk_bytes`: what contents of arrays may take; None: a part
+    of what the machine has.
     """
 
     slice: str = DEFAULT_SLICE
@@ -64,47 +68,79 @@ class Settings:
     values: Mode = Mode.AUTO
     values_budget: Budget = DEFAULT_BUDGET
     unknown: Unknown = Unknown.ZEROS
+    values_memory_bytes: int | None = None
+    values_disk_bytes: int | None = None
 
 
 def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
     """The settings that `environment` holds.
 
     Raises:
-        UsageError: a number that is none.
+        UsageError: a number or a size that is none.
     """
     out = environment.get(OUT)
     return Settings(
         slice=environment.get(SLICE) or DEFAULT_SLICE,
-        host=int(_number(environment, HOST, 0)),
+        host=_whole_number(environment, HOST, 0),
         out=Path(out) if out else None,
         out_is_claimed=environment.get(OUT_CLAIMED_FOR) == str(os.getppid()),
         run=run_of(environment),
         prints_report=environment.get(REPORT, "on") not in ("off", "0", "none"),
         cache_folder=_cache_folder(environment),
-        cache_limit_bytes=int(_number(environment, CACHE_LIMIT, 4 << 30)),
-        compile_timeout_s=_number(environment, COMPILE_TIMEOUT, 3600),
-        workers=max(1, int(_number(environment, WORKERS, 1))),
+        cache_limit_bytes=_size(environment, CACHE_LIMIT, 4 << 30),
+        compile_timeout_s=_seconds(environment, COMPILE_TIMEOUT, 3600),
+        workers=max(1, _whole_number(environment, WORKERS, 1)),
         values=_choice(environment, VALUES, Mode.AUTO),
         values_budget=parse_budget(budget)
         if (budget := environment.get(VALUES_BUDGET))
         else DEFAULT_BUDGET,
         unknown=_choice(environment, UNKNOWN, Unknown.ZEROS),
+        values_memory_bytes=_optional_size(environment, VALUES_MEMORY),
+        values_disk_bytes=_optional_size(environment, VALUES_DISK),
     )
 
 
 def is_asked_for(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether the environment asks for a virtual slice."""
-    return SLICE in environment or "vtpu" in environment.get("JAX_PLATFORMS", "").split(",")
+    """Whether the environment asks for a virtual slice.
+
+    The name of a slice alone does, unless JAX is told to use only other platforms.
+    """
+    platforms = environment.get("JAX_PLATFORMS", "").split(",")
+    return "vtpu" in platforms or (
+        SLICE in environment and ("tpu" in platforms or platforms == [""])
+    )
 
 
-def _number(environment: Mapping[str, str], name: str, default: float) -> float:
+def _whole_number(environment: Mapping[str, str], name: str, default: int) -> int:
+    return _parse(environment, name, default, int, "a whole number")
+
+
+def _seconds(environment: Mapping[str, str], name: str, default: float) -> float:
+    return _parse(environment, name, default, float, "a number of seconds")
+
+
+def _optional_size(environment: Mapping[str, str], name: str) -> int | None:
+    return _size(environment, name, 0) if environment.get(name) else None
+
+
+def _size(environment: Mapping[str, str], name: str, default: int) -> int:
+    return _parse(environment, name, default, parse_bytes, "a size: write 4GiB, 900MB or 512")
+
+
+def _parse(
+    environment: Mapping[str, str],
+    name: str,
+    default: _Number,
+    parse: Callable[[str], _Number],
+    wanted: str,
+) -> _Number:
     text = environment.get(name)
     if not text:
         return default
     try:
-        return float(text)
+        return parse(text)
     except ValueError:
-        raise UsageError(f"{name}={text!r} is not a number.") from None
+        raise UsageError(f"{name}={text!r} is not {wanted}.") from None
 
 
 def _choice(environment: Mapping[str, str], name: str, default: _Choice) -> _Choice:

@@ -20,7 +20,7 @@ from vtpu.values.reasons import Reasons
 if TYPE_CHECKING:
     from vtpu.values.computing import Computer
 
-_SHARE_OF_MEMORY, _SHARE_OF_DISK = 0.25, 0.5
+_PART_OF_MEMORY, _PART_OF_DISK = 4, 2
 _MOST_DEVICES = 64
 _HISTORY_BYTES = 256 << 20  # a million executions of small programs
 
@@ -34,16 +34,18 @@ class Limits:
     folder: str
 
 
-def limits_of_this_machine() -> Limits:
-    """A quarter of the memory, half of what is free where temporary files go."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    folder = tempfile.gettempdir()
+def choose_limits(memory: int | None, disk: int | None) -> Limits:
+    """What was asked for; else a quarter of the memory, half of what is free for temporary files."""
+    if memory is None:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // _PART_OF_MEMORY
     try:
+        folder = tempfile.gettempdir()
         state = os.statvfs(folder)
-        disk = state.f_bavail * state.f_frsize
-    except OSError:
-        disk = 0
-    return Limits(int(memory * _SHARE_OF_MEMORY), int(disk * _SHARE_OF_DISK), folder)
+    except OSError:  # nothing can be written anywhere
+        return Limits(memory, 0, "")
+    if disk is None:
+        disk = state.f_bavail * state.f_frsize // _PART_OF_DISK
+    return Limits(memory, disk, folder)
 
 
 class Values:
