@@ -47,7 +47,7 @@ def test_every_part_of_the_issue_is_in_the_report():
     text = text_of(run_document(summarize(busy()), "run.vtpu"))
     for heading in (
         "Run", "Problems", "Out of memory", "Programs", "HBM", "Transfers",
-        "Compiled more than once", "Programs that did not compile", "Simulated values",
+        "Compiled more than once", "Programs that did not compile", "Values",
         "Calls that are not simulated",
     ):  # fmt: skip
         assert heading in text.splitlines()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from vtpu.analysis.failures import (
     MemoryFailure,
     UnsupportedCall,
@@ -19,6 +21,7 @@ from vtpu.analysis.transfers import (
     find_fabricated_values,
     summarize_transfers,
 )
+from vtpu.recording.events import EventKind
 from vtpu.recording.recording import Recording
 from vtpu.units import counted
 
@@ -52,6 +55,22 @@ class RunFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ValuesSummary:
+    """What arrays contain: `mode` is `auto`, `cpu` or `zeros`. How many reads and callbacks the host
+    made, how many reads had to be computed, how many executions that repeated and how long it took,
+    and the most that contents took in memory and on disk. Null when the recording has no end.
+    """
+
+    mode: str
+    reads: int
+    computed_reads: int | None
+    repeated_executions: int | None
+    computed_s: float | None
+    peak_memory_bytes: int | None
+    peak_disk_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
     """A run in tables."""
 
@@ -60,6 +79,7 @@ class RunSummary:
     hbm: tuple[HbmSummary, ...]
     transfers: tuple[TransferSummary, ...]
     failures: tuple[MemoryFailure, ...]
+    values: ValuesSummary
     fabricated_values: tuple[FabricatedValues, ...]
     unsupported_calls: tuple[UnsupportedCall, ...]
     problems: tuple[str, ...]
@@ -74,6 +94,7 @@ def summarize(recording: Recording) -> RunSummary:
         hbm=summarize_hbm(recording, lines),
         transfers=summarize_transfers(recording, lines),
         failures=find_memory_failures(recording, lines),
+        values=_summarize_values(recording),
         fabricated_values=find_fabricated_values(recording, lines),
         unsupported_calls=find_unsupported_calls(recording, lines),
         problems=_problems(recording),
@@ -102,6 +123,20 @@ def _facts(recording: Recording) -> RunFacts:
         compiler_starts=end.compiler_starts if end else None,
         num_events=len(recording.events),
         was_cut=end is None,
+    )
+
+
+def _summarize_values(recording: Recording) -> ValuesSummary:
+    kinds = recording.events["kind"]
+    done = recording.end.values if recording.end else None
+    return ValuesSummary(
+        mode=recording.run.values,
+        reads=int(np.isin(kinds, (EventKind.DEVICE_TO_HOST, EventKind.CALLBACK)).sum()),
+        computed_reads=done.reads if done else None,
+        repeated_executions=done.executions if done else None,
+        computed_s=done.seconds if done else None,
+        peak_memory_bytes=done.peak_memory_bytes if done else None,
+        peak_disk_bytes=done.peak_disk_bytes if done else None,
     )
 
 

@@ -95,21 +95,22 @@ def _by_stack(events: np.ndarray) -> list[tuple[int, int, int, int]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FabricatedValues:
-    """Values that the host looked at and the slice had not computed, from one line.
+    """Values that the host looked at and that could not be had, from one line, and why.
 
-    `how`: `read` and `callback` saw zeros; `read, as here` what this host had sent, where JAX asked
-    for what other hosts have.
+    `how`: `read` and `callback` saw what stands for unknown values, zeros by default; `read, as here`
+    what this host had sent, where JAX asked for what other hosts have.
     """
 
     line: SourceLine
     how: str
+    why: str
     count: int
     bytes: int
 
 
 def find_fabricated_values(recording: Recording, lines: LineFinder) -> tuple[FabricatedValues, ...]:
-    """Where the program looked at simulated values, most often first."""
-    found: dict[tuple[SourceLine, str], list[int]] = defaultdict(lambda: [0, 0])
+    """Where the program looked at values that could not be had, most often first."""
+    found: dict[tuple[SourceLine, str, str], list[int]] = defaultdict(lambda: [0, 0])
     kinds = (
         (EventKind.DEVICE_TO_HOST, EventFlag.FABRICATED, "read"),
         (EventKind.DEVICE_TO_HOST, EventFlag.ASSUMED, "read, as here"),
@@ -118,11 +119,13 @@ def find_fabricated_values(recording: Recording, lines: LineFinder) -> tuple[Fab
     for kind, flag, how in kinds:
         events = of_kind(recording.events, kind)
         events = events[events["flags"] & flag != 0]
-        for stack, count, total, _ in _by_stack(events):
-            found[lines.line(stack), how][0] += count
-            found[lines.line(stack), how][1] += total
+        for number in np.unique(events["why"]).tolist():
+            why = recording.why(number)
+            for stack, count, total, _ in _by_stack(events[events["why"] == number]):
+                found[lines.line(stack), how, why][0] += count
+                found[lines.line(stack), how, why][1] += total
     rows = [
-        FabricatedValues(line=line, how=how, count=count, bytes=total)
-        for (line, how), (count, total) in found.items()
+        FabricatedValues(line=line, how=how, why=why, count=count, bytes=total)
+        for (line, how, why), (count, total) in found.items()
     ]
-    return tuple(sorted(rows, key=lambda r: (-r.count, r.line)))
+    return tuple(sorted(rows, key=lambda r: (-r.count, r.line, r.how, r.why)))

@@ -72,7 +72,8 @@ class Session:
         if self.compiler.cache.problem:
             self.recorder.problem(self.compiler.cache.problem)
         self.handlers.give_up_compiling()
-        self.recorder.end(self.handlers.client, self.compiler.pool.started)
+        values = self.handlers.describe_values()
+        self.recorder.end(self.handlers.client, self.compiler.pool.started, values)
         if self.at_end:
             self.at_end(self)
         hold_threads(self.compiler.pool.close)
@@ -305,6 +306,7 @@ def _describe_run(settings: Settings, wanted: Slice, facts: TopologyFacts) -> Ru
         started_unix_s=time.time(),
         library_folders=_library_folders(),
         function_names=tuple(_core.function_names()),
+        values=settings.values,
         part_of=str(settings.run or ""),
     )
 

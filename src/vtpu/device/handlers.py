@@ -29,7 +29,7 @@ from vtpu.reading.compile_options import (
     read_compile_options,
 )
 from vtpu.reading.profile_options import asks_for_devices
-from vtpu.recording.recording import ProgramRecord
+from vtpu.recording.recording import ProgramRecord, ValuesRecord
 
 _INTERRUPTED = "interrupted"
 _CANCELLED, _INVALID_ARGUMENT, _INTERNAL, _UNAVAILABLE = 1, 3, 13, 14
@@ -275,6 +275,10 @@ class Handlers:
         """What the host is told of a value that cannot be had."""
         assert self._values
         return self._values.why_unknown(number)
+
+    def describe_values(self) -> ValuesRecord:
+        """What computing values took so far."""
+        return self._values.describe() if self._values else ValuesRecord()
 
     # ---- recording ----
 

@@ -22,7 +22,7 @@ from vtpu.device import _core
 from vtpu.recording.claim import claim_file, release_unused
 from vtpu.recording.events import EVENT_DTYPE
 from vtpu.recording.file import RecordingWriter
-from vtpu.recording.recording import DeviceMemory, EndRecord, ProgramRecord, RunRecord
+from vtpu.recording.recording import DeviceMemory, EndRecord, ProgramRecord, RunRecord, ValuesRecord
 from vtpu.values.reasons import Reasons
 
 _CORE_DTYPE = np.dtype(
@@ -134,16 +134,16 @@ class Recorder:
         self._taps.remove(tap)
         return np.concatenate([np.empty(0, EVENT_DTYPE), *tap.batches])
 
-    def end(self, client: int, compiler_starts: int) -> None:
+    def end(self, client: int, compiler_starts: int, values: ValuesRecord) -> None:
         """Writes the end, also when nothing else could be written; later events are not recorded."""
         _core.end_writer()
         self.flush()  # of what no thread wrote, when there was no room for one
         with contextlib.suppress(OSError):
             if self._writer:
-                self._writer.end(self._describe_end(client, compiler_starts))
+                self._writer.end(self._describe_end(client, compiler_starts, values))
         self._writer = None
 
-    def _describe_end(self, client: int, compiler_starts: int) -> EndRecord:
+    def _describe_end(self, client: int, compiler_starts: int, values: ValuesRecord) -> EndRecord:
         memory = tuple(
             DeviceMemory(**dict(zip(DeviceMemory.__slots__, row, strict=True)))
             for row in (_core.memory_state(client) if client else ())
@@ -154,6 +154,7 @@ class Recorder:
             dropped_events=_core.dropped_events(),
             compiler_starts=compiler_starts,
             stops_early=self._stops_early,
+            values=values,
             problems=tuple(self.problems),
         )
 

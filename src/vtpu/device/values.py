@@ -14,6 +14,7 @@ from vtpu.device import _core
 from vtpu.device.programs import LoadableProgram
 from vtpu.program.element_types import ElementType
 from vtpu.reading.shardings import read_spreads
+from vtpu.recording.recording import ValuesRecord
 from vtpu.values.budget import NO_BUDGET, Budget, Mode, Unknown
 from vtpu.values.reasons import Reasons
 
@@ -94,10 +95,17 @@ class Values:
         """What the host is told of a value that cannot be had."""
         return f"vtpu: this value is not known: {self._reasons.text(number)}"
 
-    @property
-    def computed_s(self) -> float:
-        """Seconds that computing took so far."""
-        return self._computer.computed.seconds if self._computer else 0.0
+    def describe(self) -> ValuesRecord:
+        """What computing took so far."""
+        *_, peak_memory, peak_disk = _core.values_state()
+        done = self._computer.computed if self._computer else None
+        return ValuesRecord(
+            reads=done.reads if done else 0,
+            executions=done.launches if done else 0,
+            seconds=done.seconds if done else 0.0,
+            peak_memory_bytes=peak_memory,
+            peak_disk_bytes=peak_disk,
+        )
 
     def _made_computer(self) -> Computer:
         if self._computer is None:

@@ -39,6 +39,7 @@ from vtpu.recording.recording import (
     ShapeRecord,
     Stack,
     StackFrame,
+    ValuesRecord,
 )
 
 MAGIC = b"vtpu recording 1\n"
@@ -288,4 +289,5 @@ def _decode_run(fields: dict[str, Any]) -> RunRecord:
 
 def _decode_end(fields: dict[str, Any]) -> EndRecord:
     memory = tuple(DeviceMemory(**m) for m in fields.pop("memory"))
-    return EndRecord(memory=memory, **_tuples(fields))
+    values = ValuesRecord(**fields.pop("values"))
+    return EndRecord(memory=memory, values=values, **_tuples(fields))

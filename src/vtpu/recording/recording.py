@@ -97,7 +97,7 @@ class RunRecord:
 
     `library_folders`: files below these are not the user's. `function_names`: functions of the PJRT
     ABI by the number that events of unsupported calls carry. `part_of` names the `vtpu run` that the
-    process belongs to; empty without one.
+    process belongs to; empty without one. `values`: what arrays contain, `auto`, `cpu` or `zeros`.
     """
 
     slice: str
@@ -114,6 +114,7 @@ class RunRecord:
     library_folders: tuple[str, ...] = ()
     function_names: tuple[str, ...] = ()
     part_of: str = ""
+    values: str = "zeros"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +134,19 @@ class DeviceMemory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ValuesRecord:
+    """What computing values took: how many reads had to compute, how many executions were repeated
+    for that, seconds, and the most bytes that contents of arrays took in memory and on disk.
+    """
+
+    reads: int = 0
+    executions: int = 0
+    seconds: float = 0.0
+    peak_memory_bytes: int = 0
+    peak_disk_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EndRecord:
     """How the recording ended: the state of memory, what went wrong on the way.
 
@@ -144,6 +158,7 @@ class EndRecord:
     dropped_events: int = 0
     compiler_starts: int = 0
     stops_early: bool = False
+    values: ValuesRecord = ValuesRecord()
     problems: tuple[str, ...] = ()
 
 

@@ -29,7 +29,7 @@ from vtpu.report.document import (
     Table,
 )
 from vtpu.report.source_text import Sources
-from vtpu.units import counted, format_bytes, format_seconds
+from vtpu.units import counted, format_bytes, format_count, format_seconds
 
 _MOST_ROWS = 20
 _MOST_ALIVE = 8
@@ -351,24 +351,47 @@ _CALLED_ONCE = Note(
 
 
 def _values(summary: RunSummary, line: _SourceLines) -> Section:
+    return Section("Values", (_what_was_computed(summary), *_what_was_made_up(summary, line)))
+
+
+def _what_was_computed(summary: RunSummary) -> Note:
+    values = summary.values
+    if not values.reads:
+        return Note("The program looked at none.")
+    if values.mode == "zeros":
+        return Note("Values are switched off (--values zeros).")
+    if values.computed_s is None:
+        return Note("How much was computed is not known.")
+    kept = format_bytes(values.peak_memory_bytes or 0)
+    if values.peak_disk_bytes:
+        kept += f", and {format_bytes(values.peak_disk_bytes)} on disk"
+    return Note(
+        f"{counted(values.reads, 'value')} went to the host; {format_count(values.computed_reads or 0)} "
+        f"of them had to be computed, on this machine's CPU, in {format_seconds(values.computed_s)}: "
+        f"no event of the slice. Contents of arrays took at most {kept}. (measured)"
+    )
+
+
+def _what_was_made_up(summary: RunSummary, line: _SourceLines) -> tuple[Block, ...]:
     values = summary.fabricated_values
     if not values:
-        return Section("Simulated values", (Note("The program looked at none."),))
-    rows = tuple((v.how, Count(v.count), Bytes(v.bytes), line(v.line)) for v in values)
+        return ()
+    shown = values[:_MOST_ROWS]
+    rows = tuple((v.how, Count(v.count), Bytes(v.bytes), line(v.line), v.why) for v in shown)
     columns = (
         Column("how"),
         Column("times", Basis.SIMULATED),
         Column("bytes", Basis.SIMULATED),
         Column("line"),
+        Column("why"),
     )
     note = Note(
-        "The slice computes no numbers: these lines saw zeros; `as here` is what this host sent, "
-        "where JAX asked what other hosts have. Decisions that the program took from them may "
-        "differ from a real run.",
+        "These lines saw values that could not be had: zeros, unless --unknown says otherwise; `as "
+        "here` is what this host sent, where JAX asked what other hosts have. Decisions that the "
+        "program took from them may differ from a real run.",
         is_warning=True,
     )
-    shown = rows[:_MOST_ROWS]
-    return Section("Simulated values", (note, Table(columns, shown, len(rows) - len(shown))))
+    return note, Table(columns, rows, len(values) - len(shown))
 
 
 def _unsupported(summary: RunSummary, line: _SourceLines) -> Section:

@@ -37,10 +37,9 @@ class Budget:
     def excess(self, flops: float, size: float) -> str | None:
         """Why an estimated cost is too much, or None."""
         if flops > self.flops:
-            return f"needs about {format_flops(flops)}; the budget is {format_flops(self.flops)}"
+            return f"needs more than the budget of {format_flops(self.flops)}"
         if size > self.bytes:
-            most = format_bytes(int(self.bytes))
-            return f"writes about {format_bytes(int(size))}; the budget is {most}"
+            return f"writes more than the budget of {format_bytes(int(self.bytes))}"
         return None
 
 
