@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from vtpu.values.kernel_operations import complete_interpreter
+
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
@@ -44,7 +46,8 @@ def _key(config: str) -> bytes:
 
 def interpreter_of(kernel: Kernel) -> Callable[..., Any]:
     """A JAX function that does what a kernel does, out of operations that any backend has."""
-    parameters = kernel.parameters  # jax.experimental.pallas: only programs with kernels need it
+    complete_interpreter()
+    parameters = kernel.parameters
     if kernel.primitive == "mpmd_map":
         from jax._src.pallas import mpmd
 
