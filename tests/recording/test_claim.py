@@ -73,3 +73,29 @@ def test_a_claim_that_was_not_used_leaves_everything_as_it_was(tmp_path):
     release_unused(path)
     assert path.read_text() == "older"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_the_same_run_wrote_before_stays_where_it_is(tmp_path):
+    first, file = claim_file(tmp_path / "run.vtpu")
+    with file:
+        began = first.stat().st_mtime
+        second, file2 = claim_file(tmp_path / "run.vtpu")
+        file2.close()
+        third, file3 = claim_file(
+            tmp_path / "run.vtpu"
+        )  # the run that writes at `run.vtpu` wrote it
+        file3.close()
+    fourth, file4 = claim_file(tmp_path / "run.vtpu", run_began=began)
+    file4.close()
+    names = [path.name for path in (first, second, third, fourth)]
+    assert names == ["run.vtpu", "run-2.vtpu", "run-3.vtpu", "run-4.vtpu"]
+
+
+def test_what_an_earlier_run_wrote_beside_is_replaced(tmp_path):
+    (tmp_path / "run-2.vtpu").write_text("older")
+    os.utime(tmp_path / "run-2.vtpu", (1, 1))
+    _, file = claim_file(tmp_path / "run.vtpu")
+    path, file2 = claim_file(tmp_path / "run.vtpu")
+    with file, file2:
+        assert path.name == "run-2.vtpu"
+        assert backup_of(path).read_text() == "older"

@@ -217,14 +217,23 @@ def _report_unused(
 
 def _name_other_recordings(out: Path, own: Path, run: str, json: str | None) -> None:
     """Says where the processes that the script started recorded, in one line."""
-    from vtpu.recording.file import read_run
-
-    beside = sorted(out.parent.glob(f"{glob.escape(out.stem)}-*{glob.escape(out.suffix)}"))
-    others = [p for p in beside if p != own and (r := read_run(p)) and r.part_of == run]
+    beside = out.parent.glob(f"{glob.escape(out.stem)}-*{glob.escape(out.suffix)}")
+    others = [p for p in beside if p != own and _run_recorded_at(p) == run]
+    others.sort(key=lambda p: (len(p.name), p.name))
     if others:
         paths = ", ".join(map(str, others))
         file = sys.stderr if json == "-" else sys.stdout
         print(f"\nOther processes of this run recorded {paths}", file=file)
+
+
+def _run_recorded_at(path: Path) -> str | None:
+    from vtpu.recording.file import read_run
+
+    try:
+        run = read_run(path)
+    except OSError:  # not ours to read
+        return None
+    return run.part_of if run else None
 
 
 def _die_by(number: int) -> None:
