@@ -63,6 +63,7 @@ def measure(values: str) -> list[float]:
 def main() -> None:
     measure("zeros")  # compiles for the TPU
     zeros, auto = measure("zeros"), measure("auto")
+    assert auto[3][0] == 210, "the values were not computed"
     print(f"{zeros[0]:,} operations; last values seen: {auto[3]}")
     print(f"first step: {auto[1] - zeros[1]:.0f} ms more with values")
     print(f"later steps: {zeros[2]:.3f} ms without values, {auto[2]:.3f} ms with: "

@@ -33,7 +33,7 @@ class CpuProgram:
     output_shardings: tuple[Any, ...] | None
 
     def run(
-        self, arguments: Sequence[Sequence[Array]], deadline: float | None
+        self, arguments: Sequence[Sequence[Array]], deadline: float | None = None
     ) -> list[list[Array]]:
         """The outputs on each device from the arguments on each device.
 
@@ -42,9 +42,12 @@ class CpuProgram:
             jax.errors.JaxRuntimeError: XLA or a host function failed.
         """
         placed = [self._place(shards) for shards in arguments]
-        results = self.loaded.execute_sharded(placed)
+        results = self.loaded.execute_sharded(placed, with_tokens=True)
+        token = results.consume_token()
         outputs = results.disassemble_into_single_device_arrays()
-        if deadline is not None:
+        if deadline is None:
+            token.block_until_ready()  # also for host functions behind the last output
+        else:
             _wait(outputs, deadline)
         return [[np.asarray(shard) for shard in shards] for shards in outputs]
 

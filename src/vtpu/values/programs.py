@@ -96,7 +96,7 @@ class Part:
         with self._lock:
             self._functions, self._raised = functions, None
             try:
-                return program.run(arguments, None)
+                return program.run(arguments)
             except Exception as error:
                 if self._raised:
                     raise HostFunctionRaised(self._raised) from error
