@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from vtpu.device import _core
 from vtpu.device.programs import LoadableProgram
 from vtpu.program.element_types import ElementType
-from vtpu.reading.shardings import read_spreads
+from vtpu.reading.shardings import read_shardings
 from vtpu.recording.recording import ValuesRecord
 from vtpu.values.budget import NO_BUDGET, Budget, Mode, Unknown
 from vtpu.values.reasons import Reasons
@@ -118,14 +118,16 @@ class Values:
 
     def _describe(self, number: int) -> Any:
         from vtpu.values.programs import Program
+        from vtpu.values.spread import Spread, parse_spread
 
         program = self._programs[number]
         outputs, options = program.outputs, program.options
-        parameter_spreads, output_spreads = (
-            read_spreads(program.compiled.hlo, options.num_partitions)
-            if options.num_partitions > 1
-            else ((), ())
-        )
+        parameter_shardings, output_shardings = read_shardings(program.compiled.hlo)
+        partitions = options.num_partitions
+
+        def spreads(shardings: tuple[bytes, ...]) -> tuple[Spread | None, ...]:
+            return tuple(parse_spread(s, partitions) for s in shardings) if partitions > 1 else ()
+
         return Program(
             name=program.compiled.name,
             code=program.code,
@@ -133,6 +135,6 @@ class Values:
             num_replicas=options.num_replicas,
             num_outputs=len(outputs),
             tokens=tuple(i for i, o in enumerate(outputs) if o.element_type == ElementType.TOKEN),
-            parameter_spreads=parameter_spreads,
-            output_spreads=output_spreads,
+            parameter_spreads=spreads(parameter_shardings),
+            output_spreads=spreads(output_shardings),
         )

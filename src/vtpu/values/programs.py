@@ -10,7 +10,6 @@ from typing import Any, Protocol
 import numpy as np
 from jaxlib.mlir import ir
 
-from vtpu.reading.shardings import Spread
 from vtpu.values.cost import Cost, estimate_cost
 from vtpu.values.cpu_client import CpuClient, CpuProgram
 from vtpu.values.cpu_form import HostCall, make_cpu_form
@@ -18,6 +17,7 @@ from vtpu.values.modules import dtype_of, read_module
 from vtpu.values.one_device import is_for_any_device, make_for_one_device
 from vtpu.values.replacements import NoCpuForm
 from vtpu.values.slicing import keep_outputs
+from vtpu.values.spread import Spread
 
 _ONE_DEVICE = b""  # compile options as they are by default
 
