@@ -13,9 +13,14 @@ from pathlib import Path
 
 from conformance_lib.expected import UNSORTED, ExpectedFailures, read_expected
 from conformance_lib.files import default_files, find_files
-from conformance_lib.outcomes import Outcome
+from conformance_lib.outcomes import Outcome, read_outcomes
 from conformance_lib.running import Plan, run_file
-from conformance_lib.table import render_reasons, render_surprises, render_table
+from conformance_lib.table import (
+    render_markdown,
+    render_reasons,
+    render_surprises,
+    render_table,
+)
 
 _DESCRIPTION = """\
 Runs JAX's own test files on a virtual v5e-8 and compares with the list of known failures.
@@ -41,18 +46,21 @@ def main() -> None:
         memory_bytes=int(options.memory_limit * 2**30),
         only=options.only,
     )
-    outcomes: list[Outcome] = []
-    for ran in _run(plan, files, options.jobs):
+    outcomes = read_outcomes(options.outcomes)
+    for ran in _run(plan, [] if options.outcomes else files, options.jobs):
         outcomes += ran
         print(render_table(ran, expected, with_classes=False).split("\n")[1], flush=True)
         if options.json:
             lines = [json.dumps(asdict(outcome)) for outcome in outcomes]
             options.json.write_text("\n".join(lines) + "\n")
+    outcomes = [outcome for outcome in outcomes if outcome.file in files]
     outcomes.sort(key=lambda outcome: files.index(outcome.file))
     if options.update:
         is_whole = not (options.sample or options.only)
         expected = expected.updated(outcomes, is_whole)
         expected.write()
+    if options.markdown:
+        options.markdown.write_text(render_markdown(outcomes, expected))
     raise SystemExit(_report(outcomes, expected, options.brief))
 
 
@@ -92,6 +100,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--file-limit", type=float, default=5400, metavar="S", help="time for one file")
     add("--memory-limit", type=float, default=12, metavar="GIB", help="memory for one process")
     add("--json", type=Path, metavar="FILE", help="every outcome, one JSON object a line")
+    add("--outcomes", type=Path, nargs="+", default=[], metavar="FILE",
+        help="report on what --json wrote in earlier runs, the last for a test counts; run nothing")  # fmt: skip
+    add("--markdown", type=Path, metavar="FILE", help="the table as Markdown")
     add("--update", action="store_true", help="rewrite the list of known failures, keep reasons")
     add("--brief", action="store_true", help="no lines for classes")
     add("--platform", choices=["vtpu", "vtpu-zeros", "cpu"], default="vtpu",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 PASSED, FAILED, SKIPPED, CRASHED, TIMED_OUT = "passed", "failed", "skipped", "crashed", "timed out"
 
@@ -27,3 +30,13 @@ class Outcome:
     def class_name(self) -> str:
         """The test's class."""
         return self.name.partition("::")[0]
+
+
+def read_outcomes(paths: Iterable[Path]) -> list[Outcome]:
+    """The outcomes that runs wrote with `--json`; of a test the last one."""
+    found: dict[tuple[str, str], Outcome] = {}
+    for path in paths:
+        for line in path.read_text().splitlines():
+            outcome = Outcome(**json.loads(line))
+            found[outcome.file, outcome.name] = outcome
+    return list(found.values())

@@ -44,6 +44,27 @@ def render_table(
     return "\n".join(lines)
 
 
+def render_markdown(outcomes: Iterable[Outcome], expected: ExpectedFailures) -> str:
+    """A line per file, the sum, and the reasons of expected failures."""
+    outcomes = list(outcomes)
+    files: dict[str, Counter[str]] = {}
+    for outcome in outcomes:
+        counts = files.setdefault(outcome.file.removesuffix("_test.py"), Counter())
+        counts["bad" if outcome.outcome in BAD else outcome.outcome] += 1
+    total = sum(files.values(), Counter[str]())
+    rows = [*files.items(), ("**all**", total)]
+    lines = ["| file | passed | failed | skipped |", "|---|---|---|---|"]
+    lines += [f"| {name} | {c['passed']} | {c['bad']} | {c['skipped']} |" for name, c in rows]
+    reasons = Counter(
+        expected.reasons[o.file][o.name]
+        for o in outcomes
+        if o.outcome in BAD and o.name in expected.reasons.get(o.file, {})
+    )
+    lines += ["", "| reason of a failure | tests |", "|---|---|"]
+    lines += [f"| {reason} | {count} |" for reason, count in reasons.most_common()]
+    return "\n".join(lines) + "\n"
+
+
 def _numbers(counts: Counter[str]) -> list[str]:
     return [str(counts[verdict] or "-") for verdict, _ in _COLUMNS]
 

@@ -85,7 +85,7 @@ def test_a_signal_that_ends_the_program_ends_vtpu(bench: Bench, number: signal.S
 
 
 def test_leaving_without_cleaning_up(bench: Bench) -> None:
-    run = bench.run(USES_JAX + "import os\nos._exit(7)\n")
+    run = bench.run(USES_JAX + "import os, time\ntime.sleep(2)\nos._exit(7)\n")
     assert (run.exit_code, run.stderr) == (7, "")
     assert (run.summary.run.exit_code, run.summary.run.was_cut) == (7, True)
     assert run.program("jit__lambda").compiles == 1

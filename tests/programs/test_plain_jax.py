@@ -15,7 +15,7 @@ F32, BF16 = 4, 2
 def test_a_jit_and_grad_loop(bench: Bench) -> None:
     run = bench.run(SCRIPTS / "jit_grad_loop.py")
 
-    run.succeeded("step 3 loss 0.000\nstep 6 loss 0.000\n")
+    run.succeeded("step 3 loss 127.216\nstep 6 loss 169.464\n")  # as on JAX's CPU backend
     facts = run.summary.run
     assert (facts.slice, facts.slice_asked) == ("v5e:2x4", "v5e-8")
     assert (facts.num_devices, facts.num_local_devices, facts.num_hosts) == (8, 8, 1)
@@ -58,7 +58,8 @@ def test_a_pallas_kernel_with_scratch(bench: Bench) -> None:
 def test_programs_that_call_the_host(bench: Bench) -> None:
     run = bench.run(SCRIPTS / "callbacks.py")
 
-    run.succeeded(3 * "in step: sum 0.0\n" + "heard 3 times, shape (8,) result (8,)\n")
+    printed = "in step: sum 8.0\nin step: sum 32.0\nin step: sum 44.0\n"
+    run.succeeded(printed + "heard 3 times, shape (8,) result (8,)\n")
     step = run.program("jit_step")
     assert (step.compiles, step.calls) == (1, 3)
 
@@ -66,8 +67,15 @@ def test_programs_that_call_the_host(bench: Bench) -> None:
     printed, looked_up, heard = F32, 8 * F32, (1 + 8) * F32  # in 1, 1 and 2 values
     assert "x, count = step(x, number)" in source_of(calls.line)
     assert (calls.count, calls.bytes) == (3 * 4, 3 * (printed + looked_up + heard))
-    assert {(v.how, v.count) for v in run.summary.fabricated_values} == {("callback", 12)}
+    assert run.summary.fabricated_values == ()
     assert run.summary.unsupported_calls == ()
+
+
+def test_a_host_function_whose_values_cannot_be_had_is_called_once_with_zeros(bench: Bench) -> None:
+    run = bench.run(SCRIPTS / "callbacks.py", VTPU_VALUES="zeros")
+
+    run.succeeded(3 * "in step: sum 0.0\n" + "heard 3 times, shape (8,) result (8,)\n")
+    assert {(v.how, v.count) for v in run.summary.fabricated_values} == {("callback", 12)}
 
 
 def test_a_loader_that_prefetches_in_a_thread(bench: Bench) -> None:

@@ -139,10 +139,15 @@ def test_a_damaged_byte_ends_the_reading_and_is_reported():
     assert "damaged" in loaded.problems[0]
 
 
-@pytest.mark.parametrize("data", [b"", b"something else entirely", b"vtpu recording 9\n"])
+@pytest.mark.parametrize("data", [b"something else entirely", b"vtpu recording 9\n"])
 def test_what_is_not_a_recording_is_refused_with_what_to_do(data):
     with pytest.raises(NotARecording, match="vtpu run"):
         parse_recording(data)
+
+
+def test_an_empty_file_is_said_to_be_empty():
+    with pytest.raises(NotARecording, match="nothing was recorded"):
+        parse_recording(b"")
 
 
 def test_a_file_that_does_not_say_what_ran_is_refused():

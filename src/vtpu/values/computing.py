@@ -108,7 +108,7 @@ class Computer:
             self._give_up_results(launch, self._why_not(launch, error))
             return False
         try:
-            self._run_step(step, None, functions)
+            self._run_step(step, float("inf"), functions)
         except HostFunctionRaised as error:
             raise error.raised from None
         except Exception as error:  # as above; some functions may have been called
@@ -237,7 +237,7 @@ class Computer:
     # ---- running ----
 
     def _run(self, steps: list[_Step], began: float) -> None:
-        deadline = began + self._budget.seconds if self._budget.seconds < float("inf") else None
+        deadline = began + self._budget.seconds
         for i in range(len(steps)):
             step, steps[i] = steps[i], None  # type: ignore[call-overload]
             try:
@@ -248,12 +248,10 @@ class Computer:
                     self._why(f"computing it takes longer than the budget: {limit}")
                 ) from None
 
-    def _run_step(
-        self, step: _Step, deadline: float | None, functions: HostFunctions | None
-    ) -> None:
+    def _run_step(self, step: _Step, deadline: float, functions: HostFunctions | None) -> None:
         assert step.part is not None
         arguments = [[_array(v) for v in values] for values in step.arguments]
-        if deadline is not None and time.monotonic() > deadline:
+        if time.monotonic() > deadline:
             raise TookTooLong
         outputs = step.part.run(self._client, arguments, deadline, functions)
         self.computed.launches += 1

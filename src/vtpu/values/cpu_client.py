@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -18,6 +20,8 @@ from jax._src.lib import (
 from jaxlib.mlir import ir
 
 Array = np.ndarray[Any, Any]
+Outputs = list[list[Array]]  # of each output, on each device
+_PATIENCE_S = 0.1  # between two chances for a Ctrl-C
 
 
 class TookTooLong(Exception):
@@ -32,24 +36,58 @@ class CpuProgram:
     devices: tuple[Any, ...]
     output_shardings: tuple[Any, ...] | None
 
-    def run(
-        self, arguments: Sequence[Sequence[Array]], deadline: float | None = None
-    ) -> list[list[Array]]:
+    def run(self, arguments: Sequence[Sequence[Array]], deadline: float) -> Outputs:
         """The outputs on each device from the arguments on each device.
 
         Raises:
             TookTooLong: `deadline`, of `time.monotonic`, passed.
+            jax.errors.JaxRuntimeError: XLA failed.
+        """
+        results = self._start(arguments)
+        outputs = results.disassemble_into_single_device_arrays()
+        _wait(outputs, deadline)
+        return _fetch(outputs)
+
+    def run_with_host_functions(self, arguments: Sequence[Sequence[Array]]) -> Outputs:
+        """The same; returns when also the functions behind the last output have run.
+
+        Raises:
             jax.errors.JaxRuntimeError: XLA or a host function failed.
         """
-        placed = [self._place(shards) for shards in arguments]
-        results = self.loaded.execute_sharded(placed, with_tokens=True)
+        results = self._start(arguments)
         token = results.consume_token()
         outputs = results.disassemble_into_single_device_arrays()
-        if deadline is None:
-            token.block_until_ready()  # also for host functions behind the last output
-        else:
-            _wait(outputs, deadline)
-        return [[np.asarray(shard) for shard in shards] for shards in outputs]
+        token.block_until_ready()
+        return _fetch(outputs)
+
+    def run_aside(self, arguments: Sequence[Sequence[Array]], deadline: float) -> Outputs:
+        """The same as `run` in a thread of its own, which may never end.
+
+        XLA runs what looks cheap on the thread that asks, also a loop without an end.
+        """
+        done: queue.SimpleQueue[Outputs | Exception] = queue.SimpleQueue()
+
+        def work() -> None:
+            try:
+                done.put(self.run(arguments, deadline))
+            except Exception as error:  # it goes to who waits
+                done.put(error)
+
+        threading.Thread(target=work, name="vtpu-values", daemon=True).start()
+        while True:
+            try:
+                result = done.get(timeout=min(_PATIENCE_S, max(0.0, deadline - time.monotonic())))
+            except queue.Empty:
+                if time.monotonic() > deadline:
+                    raise TookTooLong from None
+                continue
+            if isinstance(result, Exception):
+                raise result
+            return result
+
+    def _start(self, arguments: Sequence[Sequence[Array]]) -> Any:
+        placed = [self._place(shards) for shards in arguments]
+        return self.loaded.execute_sharded(placed, with_tokens=True)
 
     def _place(self, shards: Sequence[Array]) -> Any:
         arrays = [_put(x, d) for x, d in zip(shards, self.devices, strict=True)]
@@ -87,12 +125,17 @@ def _assemble(first: Array, arrays: list[Any], devices: tuple[Any, ...]) -> Any:
     )
 
 
+def _fetch(outputs: Sequence[Sequence[Any]]) -> Outputs:
+    return [[np.asarray(shard) for shard in shards] for shards in outputs]
+
+
 def _wait(outputs: Sequence[Sequence[Any]], deadline: float) -> None:
     pause = 2e-5
     for shards in outputs:
         for shard in shards:
             while not shard.is_ready():
                 if time.monotonic() > deadline:
+                    _keep_forever(outputs)
                     raise TookTooLong
                 time.sleep(pause)
                 pause = min(2 * pause, 0.01)
@@ -133,16 +176,26 @@ class CpuClient:
                 self._client = _jax.get_tfrt_cpu_client(
                     asynchronous=True, num_devices=self.num_devices
                 )
-                _immortal.append(self._client)
+                _keep_forever(self._client)
             return self._client.devices()
 
 
-_immortal: list[Any] = []  # a computation that took too long may still run in it at the end
+def _keep_forever(thing: Any) -> None:
+    """It is never destroyed: that would wait at the end for a computation that took too long."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+
+
+#: XLA ends the process when devices wait for each other longer than 40 s; a loaded machine is slower.
+_PATIENCE = {
+    "xla_cpu_collective_call_warn_stuck_seconds": "86400",
+    "xla_cpu_collective_call_terminate_timeout_seconds": "86400",
+    "xla_cpu_collective_timeout_seconds": "86400",
+}
 
 
 def _options_for_cpu(asked: bytes, outputs: tuple[int, ...], parameters: tuple[int, ...]) -> Any:
     options = xla_client.CompileOptions.ParseFromString(asked)
-    options.env_option_overrides = []
+    options.env_option_overrides = list(_PATIENCE.items())
     build = options.executable_build_options
     replicas, partitions = max(1, build.num_replicas), max(1, build.num_partitions)
     options.num_replicas, options.num_partitions = replicas, partitions

@@ -81,7 +81,7 @@ class Part:
         self,
         client: CpuClient,
         arguments: Sequence[Sequence[Any]],
-        deadline: float | None,
+        deadline: float,
         functions: HostFunctions | None = None,
     ) -> list[list[Any]]:
         """The outputs on each device, calling the host by `functions`.
@@ -92,11 +92,12 @@ class Part:
         """
         program = self.compile(client)
         if not self.host_calls:
-            return program.run(arguments, deadline)
+            run = program.run if self.cost.is_certain else program.run_aside
+            return run(arguments, deadline)
         with self._lock:
             self._functions, self._raised = functions, None
             try:
-                return program.run(arguments)
+                return program.run_with_host_functions(arguments)
             except Exception as error:
                 if self._raised:
                     raise HostFunctionRaised(self._raised) from error
