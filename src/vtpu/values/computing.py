@@ -99,6 +99,7 @@ class Computer:
         step = _Step(launch)
         try:
             step.part = self._program(launch).with_host_calls()
+            self._check_callers(launch, step.part)
             steps = self._plan_from([step])
             step.part.compile(self._client)
             self._run(steps[:-1], began)
@@ -115,6 +116,11 @@ class Computer:
             self._give_up_results(launch, self._why_not(launch, error))
         self.computed.seconds += time.monotonic() - began
         return True
+
+    def _check_callers(self, launch: Launch, part: Part) -> None:
+        is_called_elsewhere = any(call.knows_device for call in part.host_calls)
+        if is_called_elsewhere and len(launch.logical_ids) < launch.num_devices:
+            raise _Unknown(self._why("its host functions are called on other hosts too"))
 
     def _give_up_results(self, launch: Launch, why: int) -> None:
         for output in range(self._program(launch).num_outputs):

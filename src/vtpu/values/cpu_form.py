@@ -17,7 +17,9 @@ from vtpu.values.modules import (
     TOKEN,
     block_of,
     dictionaries,
+    functions_of,
     main_of,
+    name_of,
     operations_in,
     return_of,
     set_dictionaries,
@@ -34,14 +36,14 @@ _PYTHON_CALL = "xla_ffi_python_cpu_callback"
 class HostCall:
     """One send or receive of a program; its number in the list is that of the Python function.
 
-    `size`: bytes that are received. `knows_replica`: the first argument is the replica that calls.
+    `knows_device`: the last argument is the number of the device that calls; else it is the first.
     """
 
     channel: int
     is_send: bool
     shape: tuple[int, ...] = ()
     element: str = ""
-    knows_replica: bool = False
+    knows_device: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +65,9 @@ def make_cpu_form(module: ir.Module, *, num_replicas: int, with_host_calls: bool
         NoCpuForm: it does what only TPUs can do.
     """
     with module.context, ir.Location.unknown():
-        main = main_of(module)
-        parameters, outputs = _clean_signature(main)
-        calls = _HostCalls(num_replicas, with_host_calls)
+        parameters, outputs = _clean_signature(main_of(module))
+        _make_tokens_values(module)
+        calls = _HostCalls(num_replicas, functions_on_each_device(module), with_host_calls)
         for operation in operations_in(module.operation):
             _rewrite(module, operation, calls)
         return CpuForm(parameters, outputs, tuple(calls.made))
@@ -93,6 +95,45 @@ def _clean_signature(main: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     set_dictionaries(main, "res_attrs", [_shardings_of(result_attributes[i]) for i in outputs])
     set_signature(main)
     return parameters, outputs
+
+
+def _make_tokens_values(module: ir.Module) -> None:
+    """Makes numbers of tokens: XLA's CPU backend orders by data, not by tokens."""
+    number = ir.RankedTensorType.get((), ir.IntegerType.get_signless(8))
+    operations = operations_in(module.operation)
+    for operation in operations:
+        for value in [*operation.results, *_block_arguments(operation)]:
+            if str(value.type) == TOKEN:
+                value.set_type(number)
+    for operation in operations:
+        if operation.name == "stablehlo.create_token":
+            replace_with(operation, [_zero(operation, number)])
+        elif operation.name == "stablehlo.after_all":
+            replace_with(operation, [_sum(operation, number)])
+    for function in functions_of(module):
+        set_signature(function)
+
+
+def _block_arguments(operation: Any) -> list[Any]:
+    return [a for region in operation.regions for block in region.blocks for a in block.arguments]
+
+
+def _zero(before: Any, kind: Any) -> Any:
+    with ir.InsertionPoint(before):
+        value = ir.DenseElementsAttr.get_splat(kind, ir.IntegerAttr.get(kind.element_type, 0))
+        return ir.Operation.create(
+            "stablehlo.constant", results=[kind], attributes={"value": value}
+        ).result
+
+
+def _sum(operation: Any, kind: Any) -> Any:
+    total = _zero(operation, kind)
+    with ir.InsertionPoint(operation):
+        for value in operation.operands:
+            total = ir.Operation.create(
+                "stablehlo.add", results=[kind], operands=[total, value]
+            ).result
+    return total
 
 
 def _shardings_of(attributes: dict[str, Any]) -> dict[str, Any]:
@@ -150,9 +191,10 @@ def replace_with(operation: Any, values: list[Any]) -> None:
 class _HostCalls:
     """Makes calls of Python functions out of sends and receives."""
 
-    def __init__(self, num_replicas: int, is_wanted: bool) -> None:
+    def __init__(self, num_replicas: int, on_each: set[str], is_wanted: bool) -> None:
         self.made: list[HostCall] = []
         self._num_replicas = num_replicas
+        self._on_each = on_each
         self._is_wanted = is_wanted
 
     def send(self, operation: Any) -> None:
@@ -160,7 +202,9 @@ class _HostCalls:
         if not self._is_wanted:
             replace_with(operation, [token])
             return
-        self.made.append(HostCall(_channel(operation), True, knows_replica=self._knows_replica))
+        self.made.append(
+            HostCall(_channel(operation), True, knows_device=bool(self._caller(operation)))
+        )
         call = self._call(operation, [token, *values], [token.type])
         replace_with(operation, [call.results[0]])
 
@@ -173,23 +217,26 @@ class _HostCalls:
             shape = ir.RankedTensorType(value.type)
             dims, element = tuple(shape.shape), str(shape.element_type)
             channel = _channel(operation)
-            self.made.append(HostCall(channel, False, dims, element, self._knows_replica))
+            knows_device = bool(self._caller(operation))
+            self.made.append(HostCall(channel, False, dims, element, knows_device))
             call = self._call(operation, [token], [token.type, value.type])
             token = call.results[0]
             value.replace_all_uses_with(call.results[1])
         operation.results[len(values)].replace_all_uses_with(token)
         operation.erase()
 
-    @property
-    def _knows_replica(self) -> bool:
-        return self._num_replicas > 1
+    def _caller(self, operation: Any) -> str | None:
+        """The operation that gives the number of the device that calls, where several do."""
+        if self._num_replicas > 1:
+            return "stablehlo.replica_id"
+        is_on_each = _is_on_each_device(operation, self._on_each)
+        return "stablehlo.partition_id" if is_on_each else None
 
     def _call(self, operation: Any, operands: list[Any], results: list[Any]) -> Any:
         with ir.InsertionPoint(operation):
-            if self._knows_replica:
+            if caller := self._caller(operation):
                 kind = ir.RankedTensorType.get((), ir.IntegerType.get_unsigned(32))
-                replica = ir.Operation.create("stablehlo.replica_id", results=[kind])
-                operands = [*operands, replica.result]
+                operands = [*operands, ir.Operation.create(caller, results=[kind]).result]
             attributes: dict[str, Any] = {
                 "call_target_name": ir.StringAttr.get(_PYTHON_CALL),
                 "has_side_effect": ir.BoolAttr.get(True),
@@ -209,10 +256,36 @@ class _HostCalls:
             )
 
 
+def functions_on_each_device(module: ir.Module) -> set[str]:
+    """The functions that run on each device by itself: those that manual computations call."""
+    calls = [op for op in operations_in(module.operation) if op.name == "func.call"]
+    found: set[str] = set()
+    while True:
+        called = {_callee(call) for call in calls if _is_on_each_device(call, found)}
+        if called <= found:
+            return found
+        found |= called
+
+
+def _callee(call: Any) -> str:
+    return ir.FlatSymbolRefAttr(call.attributes["callee"]).value
+
+
+def _is_on_each_device(operation: Any, functions: set[str]) -> bool:
+    around = operation.parent
+    while around is not None:
+        if around.name == "sdy.manual_computation":
+            return True
+        if around.name == "func.func":
+            return name_of(around) in functions
+        around = around.parent
+    return False
+
+
 def _row_major(types: list[Any]) -> ir.ArrayAttr:
     layouts = []
     for kind in types:
-        rank = 0 if str(kind) == TOKEN else ir.RankedTensorType(kind).rank
+        rank = ir.RankedTensorType(kind).rank
         order = ", ".join(str(i) for i in reversed(range(rank)))
         text = f"dense<[{order}]> : tensor<{rank}xindex>" if rank else "dense<> : tensor<0xindex>"
         layouts.append(ir.Attribute.parse(text))

@@ -109,7 +109,7 @@ class Part:
         dtype = dtype_of(call.element) if call.element else np.dtype(np.uint8)
 
         def perform(token: Any, *values: Any) -> Any:
-            device = int(values[-1]) if call.knows_replica else 0
+            device = int(values[-1]) if call.knows_device else 0
             try:
                 assert self._functions is not None
                 if call.is_send:
@@ -196,7 +196,9 @@ class Program:
     def _make(self, outputs: frozenset[int] | None, *, with_host_calls: bool) -> Part:
         module = read_module(self._code)
         form = make_cpu_form(
-            module, num_replicas=self._num_replicas, with_host_calls=with_host_calls
+            module,
+            num_replicas=self._num_replicas,
+            with_host_calls=with_host_calls,
         )
         parameters, kept = form.parameters, form.outputs
         if outputs is not None:
