@@ -6,6 +6,7 @@ explanations are taken from the log and, unless the user asked for them, not sho
 
 from __future__ import annotations
 
+import functools
 import logging
 import re
 import threading
@@ -15,6 +16,8 @@ from vtpu.recording.recording import FIRST_CALL
 
 _MISS = "TRACING CACHE MISS"
 _PERSISTENT = re.compile(r"PERSISTENT COMPILATION CACHE MISS|(Not w|W)riting .*persistent")
+_COMPARISON = "diff_tracing_cache_keys"
+_CANNOT_SAY = (5, 0, "JAX cannot say what differs")  # the least telling of its answers
 _ON_FOR_VTPU = 1  # true, but not the True of somebody who wants to read them
 _LOGGERS = (
     "jax._src.interpreters.partial_eval",
@@ -39,6 +42,7 @@ class Explanations(logging.Filter):
         option = _option()
         if not option.value:
             option.set_global(_ON_FOR_VTPU)
+        _guard_comparison()
         for name in _LOGGERS:
             logging.getLogger(name).addFilter(self)
 
@@ -64,6 +68,29 @@ class Explanations(logging.Filter):
         """The explanation for the function that became `program` (`jit_step`), once."""
         with self._lock:
             return self._by_function.pop(program, None)
+
+
+def _guard_comparison() -> None:
+    """JAX's comparison of two calls may not end a program that did not ask for it.
+
+    In jax 0.12 it raises where the arguments' trees are of different registries.
+    """
+    from jax._src.interpreters import partial_eval
+
+    compare = getattr(partial_eval, _COMPARISON, None)
+    if compare is None or hasattr(compare, "__wrapped__"):
+        return
+
+    @functools.wraps(compare)
+    def compare_or_not(*keys: Any) -> tuple[int, int, str]:
+        try:
+            return compare(*keys)
+        except Exception:  # whatever it is, the user's program goes on
+            if _option().value is True:
+                raise
+            return _CANNOT_SAY
+
+    setattr(partial_eval, _COMPARISON, compare_or_not)
 
 
 def _option() -> Any:
