@@ -72,7 +72,8 @@ def test_the_exit_code_is_the_programs(bench: Bench, end: str, exit_code: int) -
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV, signal.SIGABRT])
 def test_a_signal_that_ends_the_program_ends_vtpu(bench: Bench, number: signal.Signals) -> None:
-    text = f"print('before', flush=True)\nimport os\nos.kill(os.getpid(), {int(number)})\n"
+    text = "print('before', flush=True)\nimport os, time\ntime.sleep(2)\n"
+    text += f"os.kill(os.getpid(), {int(number)})\n"
     run = bench.run(USES_JAX + text)
 
     assert (run.exit_code, run.printed, run.stderr) == (-number, "before\n", "")

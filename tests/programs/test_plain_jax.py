@@ -34,8 +34,8 @@ def test_a_jit_and_grad_loop(bench: Bench) -> None:
     (losses,) = run.transfers(Direction.DEVICE_TO_HOST)
     assert "float(value)" in source_of(losses.line)
     assert (losses.count, losses.bytes) == (2, 2 * F32)
-    (values,) = run.summary.fabricated_values
-    assert (values.how, values.count, values.line) == ("read", 2, losses.line)
+    assert run.summary.fabricated_values == ()
+    assert run.summary.values.computed_reads == 2
 
     run.peaked_at("step(params, x, y)", devices=1)
     device = run.summary.hbm[0]

@@ -199,9 +199,16 @@ def _details(cells: list[Cell], indent: str, width: int) -> list[str]:
 def _beside(cells: list[Cell], room: int) -> list[str]:
     """Cells in one row, source lines shortened to what the others leave."""
     cells = [cell for cell in cells if cell_text(cell)]
-    others = sum(cell_len(cell_text(c)) for c in cells if not isinstance(c, Line))
-    rest = room - others - len(_GAP) * (len(cells) - 1)
-    return [shortened(c, rest) if isinstance(c, Line) else cell_text(c) for c in cells]
+    spare = room - sum(_least_width(c) for c in cells) - len(_GAP) * (len(cells) - 1)
+    texts: list[str] = []
+    for cell in cells:
+        if not isinstance(cell, Line):
+            texts.append(cell_text(cell))
+            continue
+        least = _least_width(cell)
+        texts.append(shortened(cell, least + spare))
+        spare -= max(0, cell_len(texts[-1]) - least)
+    return texts
 
 
 def _alone(cell: Cell, room: int) -> list[str]:
@@ -231,5 +238,5 @@ def _packed(items: list[str], indent: str, width: int) -> list[str]:
         if lines and cell_len(lines[-1]) + len(_GAP) + cell_len(item) <= width:
             lines[-1] += _GAP + item
         else:
-            lines.append(indent + item)
+            lines += [indent + part for part in wrapped(item, width - len(indent))]
     return lines
