@@ -57,7 +57,7 @@ class RunFacts:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValuesSummary:
     """What arrays contain: `mode` is `auto`, `cpu` or `zeros`. How many reads and callbacks the host
-    made, how many reads had to be computed, how many executions that repeated and how long it took,
+    made, how many reads were computed, how many executions that repeated and how long it took,
     and the most that contents took in memory and on disk. Null when the recording has no end.
     """
 

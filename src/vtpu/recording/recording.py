@@ -135,7 +135,7 @@ class DeviceMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValuesRecord:
-    """What computing values took: how many reads had to compute, how many executions were repeated
+    """What computing values took: how many reads were computed, how many executions were repeated
     for that, seconds, and the most bytes that contents of arrays took in memory and on disk.
     """
 

@@ -367,7 +367,7 @@ def _what_was_computed(summary: RunSummary) -> Note:
         kept += f", and {format_bytes(values.peak_disk_bytes)} on disk"
     return Note(
         f"{counted(values.reads, 'value')} went to the host; {format_count(values.computed_reads or 0)} "
-        f"of them had to be computed, on this machine's CPU, in {format_seconds(values.computed_s)}: "
+        f"of them were computed, on this machine's CPU, in {format_seconds(values.computed_s)}: "
         f"no event of the slice. Contents of arrays took at most {kept}. (measured)"
     )
 

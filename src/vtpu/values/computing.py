@@ -82,11 +82,11 @@ class Computer:
         began = time.monotonic()
         try:
             self._run(self._plan(value), began)
+            self.computed.reads += 1
         except (KeyboardInterrupt, SystemExit):
             raise
         except Exception as error:  # whatever XLA raises: the program goes on
             value.give_up(self._why_not(None, error))
-        self.computed.reads += 1
         self.computed.seconds += time.monotonic() - began
 
     def call_host(self, launch: Launch, functions: HostFunctions) -> bool:
