@@ -34,7 +34,7 @@ def run_record(num_devices: int = 1, **fields: Any) -> RunRecord:
         "platform_version": "TFRT TPU v5 lite",
         "versions": {"jax": "0.10.2"},
         "command": ("python", "train.py"),
-        "folder": "/work",
+        "folder": "/project",
         "started_unix_s": 0.0,
         "library_folders": ("/venv/lib/python3",),
         "function_names": ("PJRT_First", "PJRT_Second"),
@@ -82,7 +82,7 @@ def recording(*rows: dict[str, Any], **parts: Any) -> Recording:
     """A recording of `rows`; `parts` are further fields of `Recording`."""
     values: dict[str, Any] = {
         "run": run_record(),
-        "stacks": (stack((LIBRARY, 5), ("/work/train.py", 12)), stack(("/work/data.py", 3))),
+        "stacks": (stack((LIBRARY, 5), ("/project/train.py", 12)), stack(("/project/data.py", 3))),
         "shapes": (ShapeRecord(11, (8, 128), "{1,0:T(8,128)}", 4096, 4096),),
         "programs": (program(1),),
         "events": events(*rows),

@@ -4,7 +4,7 @@ from recordings import LIBRARY, program, recording, stack
 from vtpu.analysis.definitions import by_definition
 from vtpu.recording.recording import FIRST_CALL
 
-FILE = "/work/train.py"
+FILE = "/project/train.py"
 MODULE = f'"<module>"("{FILE}":9:4)'
 AGAIN = "different input types:\n* at x, now f32[4] and before f32[3]"
 

@@ -91,7 +91,7 @@ def test_the_peak_names_its_program_and_its_line():
     assert summary.peak_bytes == 1105
     assert summary.peak_reserved_bytes == 1000
     assert summary.peak_program == "jit_step"
-    assert str(summary.peak_line) == "/work/train.py:12"
+    assert str(summary.peak_line) == "/project/train.py:12"
 
 
 def test_what_was_alive_is_grouped_by_line_and_shape():
@@ -105,8 +105,8 @@ def test_what_was_alive_is_grouped_by_line_and_shape():
     found = recording(*rows)
     groups = alive_at(found, 0, len(rows), LineFinder(found))
     assert [(g.bytes, g.count, str(g.line), g.program) for g in groups] == [
-        (500, 1, "/work/data.py:3", "jit_step"),
-        (200, 2, "/work/train.py:12", None),
+        (500, 1, "/project/data.py:3", "jit_step"),
+        (200, 2, "/project/train.py:12", None),
     ]
     assert groups[0].shape == "f32[8,128]"
 

@@ -16,14 +16,14 @@ def line_of(*frames):
 
 
 def test_the_innermost_frame_outside_of_libraries_is_the_users():
-    assert line_of((LIBRARY, 1), (FLAX, 2), ("/work/model.py", 3), ("/work/train.py", 4)) == (
-        "/work/model.py:3"
+    assert line_of((LIBRARY, 1), (FLAX, 2), ("/project/model.py", 3), ("/project/train.py", 4)) == (
+        "/project/model.py:3"
     )
 
 
 def test_a_library_that_calls_the_user_back_is_passed_over():
-    assert line_of((LIBRARY, 1), ("/work/loss.py", 2), (FLAX, 3), ("/work/train.py", 4)) == (
-        "/work/loss.py:2"
+    assert line_of((LIBRARY, 1), ("/project/loss.py", 2), (FLAX, 3), ("/project/train.py", 4)) == (
+        "/project/loss.py:2"
     )
 
 
@@ -44,8 +44,8 @@ def test_an_installed_program_that_runs_as_a_module_has_its_own_line():
 
 
 def test_a_thread_of_the_user_has_the_users_line():
-    assert line_of((LIBRARY, 1), ("/work/loader.py", 2), (STDLIB, 3), (STDLIB, 4)) == (
-        "/work/loader.py:2"
+    assert line_of((LIBRARY, 1), ("/project/loader.py", 2), (STDLIB, 3), (STDLIB, 4)) == (
+        "/project/loader.py:2"
     )
 
 
@@ -54,7 +54,7 @@ def test_a_stack_of_libraries_alone_gives_its_outermost_line():
 
 
 def test_frozen_modules_are_pythons_own():
-    assert line_of(("<frozen runpy>", 1), ("/work/train.py", 2)) == "/work/train.py:2"
+    assert line_of(("<frozen runpy>", 1), ("/project/train.py", 2)) == "/project/train.py:2"
 
 
 def test_a_call_without_python_frames_has_no_line():
@@ -63,6 +63,7 @@ def test_a_call_without_python_frames_has_no_line():
 
 def test_folders_are_compared_whole():
     found = recording(
-        run=run_record(library_folders=("/work/lib",)), stacks=(stack(("/work/library.py", 1)),)
+        run=run_record(library_folders=("/project/lib",)),
+        stacks=(stack(("/project/library.py", 1)),),
     )
-    assert str(LineFinder(found).line(1)) == "/work/library.py:1"
+    assert str(LineFinder(found).line(1)) == "/project/library.py:1"

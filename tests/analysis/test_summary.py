@@ -100,7 +100,7 @@ def test_a_request_larger_than_what_is_free_is_a_lack_of_bytes():
     (failure,) = summarize(found).failures
     assert failure.free_bytes == 10
     assert not failure.is_fragmentation
-    assert str(failure.alive[0].line) == "/work/data.py:3"
+    assert str(failure.alive[0].line) == "/project/data.py:3"
 
 
 def test_a_request_smaller_than_what_is_free_failed_by_fragmentation():

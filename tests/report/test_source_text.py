@@ -9,15 +9,15 @@ from vtpu.report import source_text
 from vtpu.report.source_text import Sources, short_name
 
 DEMO = Path(source_text.__file__).parents[1] / "demo" / "train.py"
-SITE = "/work/.venv/lib/python3.11/site-packages"
+SITE = "/project/.venv/lib/python3.11/site-packages"
 
 
 @pytest.mark.parametrize(
     ("file", "name"),
     [
         (str(DEMO), "vtpu/demo/train.py"),
-        ("/work/train.py", "train.py"),
-        ("/work/models/gpt.py", "models/gpt.py"),
+        ("/project/train.py", "train.py"),
+        ("/project/models/gpt.py", "models/gpt.py"),
         ("/worker/train.py", "/worker/train.py"),
         ("/home/ada/lib/x.py", "~/lib/x.py"),
         ("/home/adam/x.py", "/home/adam/x.py"),
@@ -30,7 +30,7 @@ SITE = "/work/.venv/lib/python3.11/site-packages"
 def test_files_have_short_names(monkeypatch, file, name):
     monkeypatch.setenv("HOME", "/home/ada")
     short_name.cache_clear()
-    assert short_name(file, "/work") == name
+    assert short_name(file, "/project") == name
 
 
 def test_a_run_in_the_root_folder_shortens_nothing():
@@ -45,4 +45,4 @@ def test_a_relative_file_is_read_from_the_folder_of_the_run(tmp_path, monkeypatc
 
 
 def test_a_file_that_is_gone_has_no_text():
-    assert Sources("/work").line(SourceLine("/work/gone.py", 2, "f")).text == ""
+    assert Sources("/project").line(SourceLine("/project/gone.py", 2, "f")).text == ""

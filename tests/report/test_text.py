@@ -142,7 +142,7 @@ def test_a_pipe_has_room_for_everything():
 def test_a_character_that_an_encoding_lacks_is_replaced(encoding):
     raw = io.BytesIO()
     file = io.TextIOWrapper(raw, encoding=encoding)
-    line = Line("/work/naïve_\udce9.py", 3, "f", "x = 'π'")
+    line = Line("/project/naïve_\udce9.py", 3, "f", "x = 'π'")
     row = (line, Seconds(5e-6))
     print_document(of_blocks(Table((Column("line"), Column("time", Basis.MEASURED)), (row,))), file)
     file.flush()
@@ -165,7 +165,9 @@ cells = st.one_of(
     st.builds(Count, st.integers(0, 10**9)),
     st.builds(Seconds, st.floats(0, 1e5)),
     st.text(st.characters(codec="ascii", exclude_categories=["C"]), max_size=40),
-    st.builds(Line, st.just("/work/train.py"), st.integers(1, 9999), st.just("f"), st.text("ab ")),
+    st.builds(
+        Line, st.just("/project/train.py"), st.integers(1, 9999), st.just("f"), st.text("ab ")
+    ),
 )
 tables = st.integers(1, 9).flatmap(
     lambda count: st.builds(
