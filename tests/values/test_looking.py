@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from running import Bench, Run, source_of
+from vtpu.device import _core
+from vtpu.values.reasons import OF_THE_CORE
 
 STEP = """
 import jax, jax.numpy as jnp, numpy as np
@@ -173,3 +175,24 @@ import jax, jax.numpy as jnp
 print(jnp.empty((2,)).sum(), jax.lax.empty((2,), jnp.float32).shape)
 """)
     run.succeeded("0.0 (2,)\n")
+
+
+def test_a_callback_beyond_the_budget_gets_zeros_and_the_report_says_why(bench: Bench) -> None:
+    run = bench.run(
+        """
+import jax, jax.numpy as jnp
+x = jnp.ones((64, 64))
+f = jax.jit(lambda x: jax.debug.print("sum {}", (x @ x).sum()))
+f(x)
+jax.effects_barrier()
+""",
+        VTPU_VALUES_BUDGET="1kFLOP",
+    )
+    run.succeeded("sum 0.0\n")
+    assert whys(run) == [
+        ("f", "callback", 1, "computing it needs more than the budget of 1,000 FLOP (jit__lambda)")
+    ]
+
+
+def test_the_reasons_of_the_core_are_the_first_by_number() -> None:
+    assert _core.reasons_of_the_core() == len(OF_THE_CORE)

@@ -198,17 +198,16 @@ def _new_session(settings: Settings, wanted: Slice) -> Session:
     topology = Topology(wanted.libtpu_name, dict(wanted.libtpu_options))
     facts = compiler.topology(topology)
     _core.set_stablehlo_versions(facts.stablehlo_current, facts.stablehlo_minimum)
-    reasons = Reasons()
     recorder = Recorder(
         settings.out,
         _describe_run(settings, wanted, facts),
-        reasons,
+        Reasons(),
         is_claimed=settings.out_is_claimed,
         run_began=settings.run.began_unix_s if settings.run else None,
     )
     explanations = Explanations()
     explanations.install()
-    values = _new_values(settings, facts, reasons)
+    values = _new_values(settings, facts, recorder)
     handlers = Handlers(topology, facts, settings.host, compiler, recorder, explanations, values)
     _core.set_handlers(handlers)
     recorder.begin_writing()
@@ -217,7 +216,7 @@ def _new_session(settings: Settings, wanted: Slice) -> Session:
     return Session(wanted, settings.host, recorder, compiler, handlers)
 
 
-def _new_values(settings: Settings, facts: TopologyFacts, reasons: Reasons) -> Values | None:
+def _new_values(settings: Settings, facts: TopologyFacts, recorder: Recorder) -> Values | None:
     if settings.values is Mode.ZEROS:
         return None
     keep_kernels()
@@ -225,7 +224,8 @@ def _new_values(settings: Settings, facts: TopologyFacts, reasons: Reasons) -> V
         settings.values,
         settings.values_budget,
         settings.unknown,
-        reasons,
+        recorder.reasons,
+        recorder.problem,
         choose_limits(settings.values_memory_bytes, settings.values_disk_bytes),
         num_devices=len(facts.devices),
     )

@@ -267,9 +267,13 @@ class Handlers:
         assert self._values
         self._values.compute(value)
 
-    def call_host(self, launch: Any, functions: Any) -> bool:
-        """Runs an execution with its host functions and real values. False: they cannot be had."""
-        return bool(self._values) and self._values.call_host(launch, functions)
+    def call_host(self, launch: Any, functions: Any) -> int:
+        """Runs an execution with its host functions and real values.
+
+        0, or the number of the reason why those cannot be had.
+        """
+        assert self._values
+        return self._values.call_host(launch, functions)
 
     def why_unknown(self, number: int) -> str:
         """What the host is told of a value that cannot be had."""

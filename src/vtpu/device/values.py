@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +51,10 @@ def choose_limits(memory: int | None, disk: int | None) -> Limits:
 
 
 class Values:
-    """Follows contents of arrays and computes them when the host looks."""
+    """Follows contents of arrays and computes them when the host looks.
+
+    `note_problem` is told what the report has to say beside the reasons of single lines.
+    """
 
     def __init__(
         self,
@@ -58,10 +62,12 @@ class Values:
         budget: Budget,
         unknown: Unknown,
         reasons: Reasons,
+        note_problem: Callable[[str], None],
         limits: Limits,
         num_devices: int,
     ) -> None:
         self._reasons = reasons
+        self._note_problem = note_problem
         self._mode = mode
         self._budget = budget if mode is Mode.AUTO else NO_BUDGET
         self._num_devices = min(num_devices, _MOST_DEVICES)
@@ -87,8 +93,8 @@ class Values:
         """Makes a pending value known, or unknown with the reason."""
         self._made_computer().compute(value)
 
-    def call_host(self, launch: Any, functions: Any) -> bool:
-        """Runs an execution with its host functions and real values. False: they cannot be had."""
+    def call_host(self, launch: Any, functions: Any) -> int:
+        """Runs an execution with its host functions and real values; 0, or why those cannot be had."""
         return self._made_computer().call_host(launch, functions)
 
     def why_unknown(self, number: int) -> str:
@@ -112,7 +118,12 @@ class Values:
             from vtpu.values.computing import Computer
 
             self._computer = Computer(
-                self._mode, self._budget, self._reasons, self._num_devices, self._describe
+                self._mode,
+                self._budget,
+                self._reasons,
+                self._note_problem,
+                self._num_devices,
+                self._describe,
             )
         return self._computer
 
@@ -133,6 +144,7 @@ class Values:
             code=program.code,
             options=program.options_data,
             num_replicas=options.num_replicas,
+            num_partitions=options.num_partitions,
             num_outputs=len(outputs),
             tokens=tuple(i for i, o in enumerate(outputs) if o.element_type == ElementType.TOKEN),
             parameter_spreads=spreads(parameter_shardings),

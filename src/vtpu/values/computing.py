@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from jax.errors import JaxRuntimeError
+from jaxlib.mlir import ir
 
 from vtpu.program.element_types import ElementType
 from vtpu.values.budget import Budget, Mode
@@ -22,6 +24,10 @@ from vtpu.values.replacements import NoCpuForm
 #: A part that costs this share of its program is run as a whole: the rest will be asked for too, and
 #: the whole gives the bits that JAX's CPU backend gives.
 _WHOLE_FROM = {Mode.AUTO: 0.25, Mode.CPU: 0.01}
+
+
+#: What XLA and MLIR raise for a program that they cannot compile or run.
+_FORESEEN = (JaxRuntimeError, ir.MLIRError, MemoryError)
 
 
 class _Unknown(Exception):
@@ -62,12 +68,14 @@ class Computer:
         mode: Mode,
         budget: Budget,
         reasons: Reasons,
+        note_problem: Callable[[str], None],
         num_devices: int,
         program: Callable[[int], Program],
     ) -> None:
         self.computed = Computed()
         self._read_program = program
         self.reasons = reasons
+        self._note_problem = note_problem
         self._mode = mode
         self._budget = budget
         self._client = CpuClient(num_devices)
@@ -83,14 +91,14 @@ class Computer:
         try:
             self._run(self._plan(value), began)
             self.computed.reads += 1
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except Exception as error:  # whatever XLA raises: the program goes on
-            value.give_up(self._why_not(None, error))
+        except Exception as error:  # the program goes on, and the report says why
+            value.give_up(self._why_not(error))
         self.computed.seconds += time.monotonic() - began
 
-    def call_host(self, launch: Launch, functions: HostFunctions) -> bool:
-        """Runs an execution with its host functions. False: it cannot be, or would cost too much.
+    def call_host(self, launch: Launch, functions: HostFunctions) -> int:
+        """Runs an execution with its host functions.
+
+        0, or the number of the reason why it cannot be run; then no function was called.
 
         Raises:
             Exception: what a host function raised.
@@ -98,29 +106,37 @@ class Computer:
         began = time.monotonic()
         step = _Step(launch)
         try:
-            step.part = self._program(launch).with_host_calls()
-            self._check_callers(launch, step.part)
+            step.part = self._part_with_host_calls(launch)
             steps = self._plan_from([step])
             step.part.compile(self._client)
             self._run(steps[:-1], began)
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except Exception as error:  # whatever XLA raises: the program goes on
-            self._give_up_results(launch, self._why_not(launch, error))
-            return False
+        except Exception as error:  # as above
+            why = self._why_not(error)
+            self._give_up_results(launch, why)
+            return why
         try:
             self._run_step(step, float("inf"), functions)
         except HostFunctionRaised as error:
             raise error.raised from None
-        except Exception as error:  # as above; some functions may have been called
-            self._give_up_results(launch, self._why_not(launch, error))
+        except Exception as error:  # as above; some functions have been called
+            why = self._why_not(error)
+            self._give_up_results(launch, why)
+            self._note_problem(
+                f"{self._program(launch).name} did not call all of its host functions: "
+                f"{self.reasons.text(why)}"
+            )
         self.computed.seconds += time.monotonic() - began
-        return True
+        return 0
 
-    def _check_callers(self, launch: Launch, part: Part) -> None:
+    def _part_with_host_calls(self, launch: Launch) -> Part:
+        try:
+            part = self._program(launch).with_host_calls()
+        except NoCpuForm as reason:
+            raise _Unknown(self._why_none(launch, reason)) from reason
         is_called_elsewhere = any(call.knows_device for call in part.host_calls)
         if is_called_elsewhere and len(launch.logical_ids) < launch.num_devices:
             raise _Unknown(self._why("its host functions are called on other hosts too"))
+        return part
 
     def _give_up_results(self, launch: Launch, why: int) -> None:
         for output in range(self._program(launch).num_outputs):
@@ -263,9 +279,10 @@ class Computer:
         self.computed.launches += 1
         if step.part.is_alike:
             outputs = [shards * step.launch.num_devices for shards in outputs]
+        program = self._program(step.launch)
         for number, shards in zip(step.part.outputs, outputs, strict=True):
-            _know(step.launch.results(number), shards)
-        for number in self._program(step.launch).tokens:
+            _know(step.launch.results(number), shards, program.parts_of(number))
+        for number in program.tokens:
             for value in step.launch.results(number):
                 if value is not None:
                     value.know(b"")
@@ -284,11 +301,14 @@ class Computer:
     def _why(self, text: str) -> int:
         return self.reasons.number(text)
 
-    def _why_not(self, launch: Launch | None, error: Exception) -> int:
+    def _why_not(self, error: Exception) -> int:
+        """The reason that an error gives. What nobody foresaw is a problem of vtpu's, and said so."""
         if isinstance(error, _Unknown):
             return error.why
-        if isinstance(error, NoCpuForm) and launch is not None:
-            return self._why_none(launch, error)
+        if not isinstance(error, _FORESEEN):
+            self._note_problem(
+                f"vtpu failed to compute a value; please report this: {_in_a_line(error)}"
+            )
         return self._why(f"computing it failed: {_in_a_line(error)}")
 
     def _why_none(self, launch: Launch, reason: NoCpuForm) -> int:
@@ -332,28 +352,23 @@ def _array(value: Value) -> np.ndarray[Any, Any]:
     return np.frombuffer(contents, np.uint8).view(dtype).reshape(value.dims)
 
 
-def _know(values: list[Value | None], shards: list[np.ndarray[Any, Any]]) -> None:
-    """Gives the results of an output on each device to those that somebody needs."""
-    first: tuple[Value, np.ndarray[Any, Any]] | None = None
-    for value, shard in zip(values, shards, strict=True):
+def _know(
+    values: list[Value | None], shards: list[np.ndarray[Any, Any]], parts: Sequence[int]
+) -> None:
+    """Gives the results of an output on each device to those that somebody needs.
+
+    Devices that hold the same part of it get the same bytes.
+    """
+    known: dict[int, Value] = {}
+    for value, shard, part in zip(values, shards, parts, strict=True):
         if value is None:
             continue
-        if first is not None and _is_same(first[1], shard):
-            value.know_as(first[0])
+        if part in known:
+            value.know_as(known[part])
             continue
         array = np.ascontiguousarray(shard)
         value.know(array.reshape(-1).view(np.uint8) if array.size else b"")
-        first = first or (value, shard)
-
-
-def _is_same(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
-    """Whether two shards hold the same bytes, as replicated ones do."""
-    if one is other:
-        return True
-    if one.shape != other.shape:
-        return False
-    a, b = (np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in (one, other))
-    return bool(np.array_equal(a, b))
+        known[part] = value
 
 
 def _in_a_line(error: Exception) -> str:

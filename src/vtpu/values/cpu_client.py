@@ -30,11 +30,10 @@ class TookTooLong(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CpuProgram:
-    """A program that can run. `output_shardings` are None where there is one device."""
+    """A program that can run."""
 
     loaded: Any
     devices: tuple[Any, ...]
-    output_shardings: tuple[Any, ...] | None
 
     def run(self, arguments: Sequence[Sequence[Array]], deadline: float) -> Outputs:
         """The outputs on each device from the arguments on each device.
@@ -168,7 +167,7 @@ class CpuClient:
         loaded = self._client.compile_and_load(
             module, xla_client.DeviceList(devices), wanted, list(functions)
         )
-        return CpuProgram(loaded, devices, tuple(loaded.get_output_shardings() or ()) or None)
+        return CpuProgram(loaded, devices)
 
     def _devices(self) -> list[Any]:
         with self._lock:

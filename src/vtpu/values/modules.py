@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext  # pyright: ignore[reportAttributeAccessIssue]
 from jaxlib.mlir.dialects import chlo, sdy, stablehlo
+
+from vtpu.program.element_types import ElementType
 
 TOKEN = "!stablehlo.token"  # noqa: S105, a type of MLIR
 
@@ -103,13 +104,11 @@ def set_dictionaries(function: Any, name: str, values: list[dict[str, Any]]) -> 
 
 def dtype_of(element: str) -> np.dtype[Any]:
     """NumPy's type for an element type as MLIR prints it: `f32`, `bf16`, `ui8`, `i1`."""
-    if element == "i1":
-        return np.dtype(bool)
-    if element.startswith("complex"):
-        return np.dtype(np.complex64 if "f32" in element else np.complex128)
-    if (bits := element.lstrip("ui")).isdigit():
-        name = f"{'uint' if element.startswith('ui') else 'int'}{bits}"
+    special = {"i1": "PRED", "complex<f32>": "C64", "complex<f64>": "C128"}
+    if element.startswith("ui"):
+        name = element[1:]
+    elif element.startswith("i"):
+        name = "s" + element[1:]
     else:
-        floats = {"f16": "float16", "f32": "float32", "f64": "float64", "bf16": "bfloat16"}
-        name = floats.get(element) or f"float{element[1]}_{element[2:].lower()}"
-    return np.dtype(getattr(ml_dtypes, name, None) or name)
+        name = element
+    return ElementType[special.get(element, name.upper())].numpy_dtype

@@ -143,6 +143,7 @@ class Program:
         code: bytes,
         options: bytes,
         num_replicas: int,
+        num_partitions: int,
         num_outputs: int,
         tokens: tuple[int, ...],
         parameter_spreads: tuple[Spread | None, ...] = (),
@@ -152,10 +153,16 @@ class Program:
         self._code = code
         self._options = options
         self._num_replicas = num_replicas
+        self._num_devices = num_replicas * num_partitions
         self.num_outputs, self.tokens = num_outputs, tokens
         self.parameter_spreads, self._output_spreads = parameter_spreads, output_spreads
         self._parts: dict[Any, Part | NoCpuForm] = {}
         self._lock = threading.Lock()
+
+    def parts_of(self, output: int) -> Sequence[int]:
+        """The number of the part of an output that each device holds; all differ where none is known."""
+        spread = self._output_spreads[output] if output < len(self._output_spreads) else None
+        return spread.parts if spread else range(self._num_devices)
 
     def part(self, outputs: frozenset[int]) -> Part:
         """What the outputs with these numbers need.

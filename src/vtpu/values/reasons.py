@@ -12,7 +12,7 @@ OF_THE_CORE: tuple[str, ...] = (
     "raw bytes in the layout of the device",
     "the interpreter is ending",
 )
-WHY_OFF, WHY_NEVER_WRITTEN, WHY_FORGOTTEN = 1, 2, 3
+WHY_NEVER_WRITTEN, WHY_FORGOTTEN = 2, 3
 _MOST = 0xFFFF
 
 

@@ -16,7 +16,7 @@ def program(function, *shapes):
     code = xla_client._xla.mlir.serialize_portable_artifact(
         mlir.module_to_bytecode(module), stablehlo.get_minimum_version()
     )
-    return Program("program", code, b"", 1, len(module.body.operations[0].type.results), ())
+    return Program("program", code, b"", 1, 1, len(module.body.operations[0].type.results), ())
 
 
 def cost(part):

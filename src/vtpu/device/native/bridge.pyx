@@ -276,7 +276,7 @@ cdef extern from "core.h":
         PJRT_Error *(*end_profile)(int64_t, char **, size_t *) noexcept nogil
         void (*compute)(vt_value *) noexcept nogil
         PJRT_Error *(*unknown_error)(uint16_t) noexcept nogil
-        c_bool (*call_host)(
+        uint16_t (*call_host)(
             PJRT_LoadedExecutable_Execute_Args *, vt_launch *, uint32_t, PJRT_Error **
         ) noexcept nogil
     vt_upcalls vt_python
@@ -322,11 +322,7 @@ cdef extern from "bytes.h":
     vt_bytes_state vt_bytes_now()
 
 cdef extern from "values.h":
-    enum: VT_WHY_OFF
-    enum: VT_WHY_NEVER_WRITTEN
     enum: VT_WHY_FORGOTTEN
-    enum: VT_WHY_RAW
-    enum: VT_WHY_LEAVING
     enum: VT_WHY_FIRST_OF_PYTHON
     c_bool vt_values_on
     int64_t vt_history_limit
@@ -1109,7 +1105,7 @@ cdef PJRT_Error *unknown_error(uint16_t why) noexcept with gil:
         return as_error(e)
 
 
-cdef c_bool call_host(
+cdef uint16_t call_host(
     PJRT_LoadedExecutable_Execute_Args *args, vt_launch *launch, uint32_t stack, PJRT_Error **error
 ) noexcept with gil:
     cdef HostFunctions functions = HostFunctions.__new__(HostFunctions)
@@ -1120,7 +1116,7 @@ cdef c_bool call_host(
         return handlers.call_host(new_launch(launch), functions)
     except BaseException as e:
         error[0] = as_error(e)
-        return True
+        return 0
     finally:
         functions.args = NULL
 
@@ -1145,6 +1141,11 @@ def values_state() -> tuple:
     """Bytes that values take: in memory, on disk, the peaks of both."""
     cdef vt_bytes_state state = vt_bytes_now()
     return state.in_memory, state.on_disk, state.peak_in_memory, state.peak_on_disk
+
+
+def reasons_of_the_core() -> int:
+    """How many reasons for unknown values the core numbers itself."""
+    return VT_WHY_FIRST_OF_PYTHON - 1
 
 
 def threads_computing() -> int:

@@ -21,10 +21,10 @@ static void free_zeros(void *data, void *argument) {
 }
 
 static void record(const PJRT_Device *device, int64_t channel_id, int64_t bytes, int64_t began,
-                   vt_origin origin, bool is_fabricated) {
+                   vt_origin origin, uint16_t why) {
   pthread_mutex_lock(&vt_lock);
   vt_record(&(vt_event){.kind = VT_CALLBACK,
-                        .flags = is_fabricated ? VT_FLAG_FABRICATED : 0, .time_ns = began,
+                        .flags = why ? VT_FLAG_FABRICATED : 0, .why = why, .time_ns = began,
                         .host_ns = vt_now() - began, .bytes = bytes, .address = -1,
                         .stack = origin.stack, .program = origin.program,
                         .device = device->description->id, .detail = (uint32_t)channel_id});
@@ -54,24 +54,24 @@ static const PJRT_Device *device_of(const PJRT_LoadedExecutable_Execute_Args *ar
   return args->execute_device ? args->execute_device : args->executable->addressable[d];
 }
 
-/* `data`: what the host sees; NULL: zeros, which the recording calls fabricated. */
+/* `data`: what the host sees; NULL: zeros, and `why`. */
 static PJRT_Error *send(PJRT_LoadedExecutable_Execute_Args *args, size_t d,
                         const PJRT_SendCallbackInfo *info, const void *data, size_t size,
-                        vt_origin origin) {
+                        vt_origin origin, uint16_t why) {
   PJRT_Chunk chunk = {.data = calloc(1, size + 1), .size = size, .deleter = free_zeros};
   if (!chunk.data) return vt_no_memory();
   if (data) memcpy(chunk.data, data, size);
   int64_t began = vt_now();
   callback_error to_error = make_error;
   PJRT_Error *error = info->send_callback(&chunk, &to_error, size, true, info->user_arg);
-  record(device_of(args, d), info->channel_id, (int64_t)size, began, origin, !data);
+  record(device_of(args, d), info->channel_id, (int64_t)size, began, origin, why);
   return error;
 }
 
 PJRT_Error *vt_send_to_host(PJRT_LoadedExecutable_Execute_Args *args, size_t d, int64_t channel_id,
                             const void *data, size_t size, vt_origin origin) {
   const PJRT_SendCallbackInfo *info = send_info(args->options, d, channel_id);
-  return info ? send(args, d, info, data, size, origin) : NULL;
+  return info ? send(args, d, info, data, size, origin, 0) : NULL;
 }
 
 /* ---- what the host gives back ---- */
@@ -189,7 +189,7 @@ PJRT_Error *vt_receive_from_host(PJRT_LoadedExecutable_Execute_Args *args, size_
 }
 
 static PJRT_Error *call_with_zeros(PJRT_LoadedExecutable_Execute_Args *args, size_t d, int logical,
-                                   vt_origin origin) {
+                                   vt_origin origin, uint16_t why) {
   const PJRT_ExecuteOptions *options = args->options;
   const PJRT_Executable *executable = args->executable->executable;
   PJRT_Error *error = NULL;
@@ -197,7 +197,7 @@ static PJRT_Error *call_with_zeros(PJRT_LoadedExecutable_Execute_Args *args, siz
     const PJRT_SendCallbackInfo *info = &options->send_callbacks[d][i];
     const vt_host_transfer *transfer = channel(executable, info->channel_id);
     if (takes_part(transfer, logical))
-      error = send(args, d, info, NULL, (size_t)transfer->bytes, origin);
+      error = send(args, d, info, NULL, (size_t)transfer->bytes, origin, why);
   }
   for (size_t i = 0; !error && i < options->num_recv_ops; i++) {
     const PJRT_RecvCallbackInfo *info = &options->recv_callbacks[d][i];
@@ -209,10 +209,11 @@ static PJRT_Error *call_with_zeros(PJRT_LoadedExecutable_Execute_Args *args, siz
   return error;
 }
 
-PJRT_Error *vt_run_host_callbacks(PJRT_LoadedExecutable_Execute_Args *args, vt_origin origin) {
+PJRT_Error *vt_run_host_callbacks(PJRT_LoadedExecutable_Execute_Args *args, vt_origin origin,
+                                  uint16_t why) {
   PJRT_Error *error = NULL;
   for (size_t d = 0; !error && d < args->num_devices; d++)
     error = call_with_zeros(args, d, args->execute_device ? 0 : args->executable->logical_ids[d],
-                            origin);
+                            origin, why);
   return error;
 }

@@ -5,8 +5,9 @@
 #include "buffers.h"
 
 /* Calls the host functions of an execution, once each, with zeros in place of the values that the
- * slice did not compute. Runs Python; the caller holds no lock. */
-PJRT_Error *vt_run_host_callbacks(PJRT_LoadedExecutable_Execute_Args *args, vt_origin origin);
+ * slice did not compute for the reason `why`. Runs Python; the caller holds no lock. */
+PJRT_Error *vt_run_host_callbacks(PJRT_LoadedExecutable_Execute_Args *args, vt_origin origin,
+                                  uint16_t why);
 
 /* One send of an execution with the contents `data`, and one receive, on the table of the d-th of its
  * devices on this host. Both run Python; the caller holds no lock. A channel that the program does

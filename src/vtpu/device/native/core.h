@@ -286,9 +286,10 @@ typedef struct vt_upcalls {
   PJRT_Error *(*end_profile)(int64_t session, char **data, size_t *size);
   void (*compute)(vt_value *value); /* afterwards the value is not pending */
   PJRT_Error *(*unknown_error)(uint16_t why);
-  /* Runs the host functions of an execution with real values. False: they cannot be had. */
-  bool (*call_host)(PJRT_LoadedExecutable_Execute_Args *args, vt_launch *launch, uint32_t stack,
-                    PJRT_Error **error);
+  /* Runs the host functions of an execution with real values. 0: done, or *error; else the number of
+   * the reason why the values cannot be had. */
+  uint16_t (*call_host)(PJRT_LoadedExecutable_Execute_Args *args, vt_launch *launch, uint32_t stack,
+                        PJRT_Error **error);
 } vt_upcalls;
 
 extern vt_upcalls vt_python;

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core.h"
+#include "values.h"
 
 /* Programs that are gone, for Python to forget: destroying a handle never runs Python. */
 static uint32_t *gone;
@@ -36,7 +36,7 @@ void vt_executable_release(PJRT_Executable *executable) {
 
 void vt_executable_unreference(PJRT_Executable *executable) {
   if (--executable->references) return;
-  note_gone(executable->program);
+  if (vt_values_on) note_gone(executable->program); /* else Python keeps no text */
   for (size_t i = 0; i < executable->num_costs; i++) free((char *)executable->costs[i].name);
   void *owned[] = {executable->name, executable->outputs, executable->parameters,
                    executable->is_donated, executable->host_transfers, executable->costs,

@@ -229,10 +229,10 @@ static PJRT_Error *run(launch *l) {
 /* With real values when they can be had, else once with zeros. */
 static PJRT_Error *call_host(launch *l) {
   PJRT_Error *error = NULL;
-  bool called = false;
+  uint16_t why = !vt_values_on ? VT_WHY_OFF : !l->values ? VT_WHY_FORGOTTEN : VT_WHY_LEAVING;
   if (l->values && vt_python_alive() && !vt_is_leaving())
-    VT_WITH_PYTHON(called = vt_python.call_host(l->args, l->values, l->origin.stack, &error));
-  if (!called) error = vt_run_host_callbacks(l->args, l->origin);
+    VT_WITH_PYTHON(why = vt_python.call_host(l->args, l->values, l->origin.stack, &error));
+  if (why) error = vt_run_host_callbacks(l->args, l->origin, why);
   if (!l->values) return error;
   pthread_mutex_lock(&vt_lock);
   vt_launch_let_go(l->values);
