@@ -4,7 +4,8 @@ from vtpu.program.element_types import ElementType
 from vtpu.program.layouts import parse_layout
 from vtpu.program.locations import Frame
 from vtpu.reading import wire
-from vtpu.reading.hlo_module import ArrayShape, HostTransfer, read_interface, replace_stack_frames
+from vtpu.program.shapes import ArrayShape
+from vtpu.reading.hlo_module import HostTransfer, read_interface, replace_stack_frames
 
 field = wire.write_field
 F32 = 11  # XLA's number for it

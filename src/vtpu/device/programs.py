@@ -18,9 +18,9 @@ from vtpu.device import _core
 from vtpu.device.shapes import ShapeSpec, shape_spec, token_spec
 from vtpu.program.element_types import ElementType
 from vtpu.program.locations import Frame, parse_location
+from vtpu.program.shapes import ArrayShape
 from vtpu.reading.compile_options import CompileOptions, read_compile_options
 from vtpu.reading.hlo_module import (
-    ArrayShape,
     ModuleInterface,
     read_interface,
     replace_stack_frames,

@@ -12,6 +12,7 @@ from math import prod
 from vtpu.program.element_types import ElementType
 from vtpu.program.layouts import Layout
 from vtpu.program.locations import Frame
+from vtpu.program.shapes import ArrayShape
 from vtpu.reading import wire
 
 # HloModuleProtoWithConfig
@@ -33,15 +34,6 @@ _PRIMITIVE_TYPES = {
     33: "F8E8M0FNU",
 }  # fmt: skip
 _TUPLE = 13
-
-
-@dataclass(frozen=True, slots=True)
-class ArrayShape:
-    """An array in a module: element type, dimensions, layout."""
-
-    element_type: ElementType
-    dims: tuple[int, ...]
-    layout: Layout
 
 
 @dataclass(frozen=True, slots=True)
