@@ -186,7 +186,7 @@ class Handlers:
         try:
             answer = self._ask_compiler(self._compiler.compile, asked, topology, abandonment())
         except _core.StatusError as error:
-            self._record_failure(number, str(error))
+            self._record_failure(number, str(error), error.__cause__)
             raise
         except KeyboardInterrupt:
             self._record_failure(number, _INTERRUPTED)
@@ -227,12 +227,13 @@ class Handlers:
         for number in list(self._under_way):
             self._record_failure(number, _INTERRUPTED)
 
-    def _record_failure(self, number: int, error: str) -> None:
+    def _record_failure(self, number: int, error: str, cause: BaseException | None = None) -> None:
         asked = self._under_way.pop(number, None)
         if asked is None:  # the end recorded it already
             return
         took = _core.now_ns() - asked.began
         _core.record_compile(number, asked.stack, asked.began, took, asked.size, False, True)
+        left = cause if isinstance(cause, CompilerRefused) else None
         self._recorder.program(
             ProgramRecord(
                 number=number,
@@ -241,6 +242,9 @@ class Handlers:
                 stack=asked.stack,
                 reason=self._explanations.take(asked.name),
                 error=error,
+                locations=left.locations if left else (),
+                hlo=left.refusal.packed_hlo if left else b"",
+                log=left.refusal.packed_log if left else b"",
             )
         )
 

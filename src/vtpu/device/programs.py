@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import overload
 
 from vtpu.compiler.canonical import CANONICAL_FILE
-from vtpu.compiler.results import Compiled, OutputFacts, pack, unpack
+from vtpu.compiler.results import Compiled, OutputFacts, pack, unpack_compiled
 from vtpu.compiler.service import Answer
 from vtpu.device import _core
 from vtpu.device.shapes import ShapeSpec, shape_spec, token_spec
@@ -161,7 +161,7 @@ class LoadableProgram:
         )
         fields = json.loads(header)
         return cls(
-            compiled=unpack(packed),
+            compiled=unpack_compiled(packed),
             key=fields["key"],
             locations=tuple(fields["locations"]),
             code=zlib.decompress(code),
@@ -225,5 +225,7 @@ def describe(
         compile_s=compiled.compile_s,
         locations=program.locations,
         hlo=compiled.packed_hlo,
+        assignment=compiled.packed_assignment,
+        log=compiled.packed_log,
         **facts,  # type: ignore[arg-type]
     )

@@ -43,7 +43,9 @@ class ProgramRecord:
     `key` names the program's content: two programs with one key are the same. `reason` is JAX's
     explanation of why it traced again, or None. `error` is set when there is no result. `hlo` is the
     optimised module (`hlo_with_config`, compressed by zlib), whose lines are numbers into
-    `locations`, the places as MLIR prints them.
+    `locations`, the places as MLIR prints them; of a program that did not compile it is the
+    `HloProto` that the compiler dumped, if it did. `assignment` is the `BufferAssignmentProto`, `log`
+    what the compiler logged, compressed too.
     """
 
     number: int
@@ -77,6 +79,8 @@ class ProgramRecord:
     error: str | None = None
     locations: tuple[str, ...] = ()
     hlo: bytes = b""
+    assignment: bytes = b""
+    log: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
