@@ -106,7 +106,9 @@ class Module:
         seen.add(number)
         for instruction in computation.instructions:
             if instruction.opcode in _CONTROL_FLOW:
-                for called in instruction.called:
+                # of a loop the body is named first, but the condition runs first
+                is_loop = instruction.opcode == "while"
+                for called in reversed(instruction.called) if is_loop else instruction.called:
                     yield from self._walk(called, seen)
             yield computation, instruction
 
