@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from vtpu.errors import UsageError
+from vtpu.reading import wire
 
 _BYTECODE = b"ML\xefR"
 
@@ -32,7 +33,7 @@ def start_compiling(target: str | bytes | bytearray, devices: Sequence[Any]) -> 
 
 def _exported(data: bytes) -> Any:
     """The `jax.export.Exported` in `data`, or None."""
-    if data.startswith(_BYTECODE) or data[:64].lstrip().startswith((b"module", b"HloModule", b"#")):
+    if data.startswith(_BYTECODE) or _as_text(data):
         return None
     import jax.export
 
@@ -74,21 +75,20 @@ def _start_exported(exported: Any, devices: Sequence[Any]) -> Callable[[], Any]:
 
 def _stablehlo(data: bytes) -> Any:
     """The module of StableHLO (text, bytecode, portable bytecode) or HLO (text, proto)."""
-    from jax.extend import mlir as jax_mlir
+    from jax.extend.mlir import hlo_to_stablehlo
     from jax.interpreters import mlir
+    from jaxlib.mlir import ir
 
     context = mlir.make_ir_context()
     try:
         if data.startswith(_BYTECODE):
             return _parse_bytecode(context, data)
-        if b"HloModule" in data[:4096] and not data.lstrip().startswith(b"module"):
-            data = _hlo_proto(data)
-            return jax_mlir.ir.Module.parse(jax_mlir.hlo_to_stablehlo(data), context=context)
-        if data[:4096].isascii() and b"module" in data:
-            return jax_mlir.ir.Module.parse(data.decode(errors="replace"), context=context)
-        return jax_mlir.ir.Module.parse(
-            jax_mlir.hlo_to_stablehlo(_inner_module(data)), context=context
-        )
+        text = _as_text(data)
+        if text and text.lstrip().startswith("HloModule"):
+            return ir.Module.parse(hlo_to_stablehlo(_hlo_proto(text)), context=context)
+        if text:
+            return ir.Module.parse(text, context=context)
+        return ir.Module.parse(hlo_to_stablehlo(_inner_module(data)), context=context)
     except Exception as error:  # MLIR's, XLA's and protobuf's errors have no common type
         reason = str(error).strip().split("\n")[0][:200]
         raise UsageError(
@@ -98,27 +98,38 @@ def _stablehlo(data: bytes) -> Any:
 
 
 def _parse_bytecode(context: Any, data: bytes) -> Any:
-    from jax.extend import mlir as jax_mlir
+    from jax.extend.mlir import deserialize_portable_artifact
+    from jaxlib.mlir import ir
 
     with context:
         try:
-            return jax_mlir.ir.Module.parse(jax_mlir.deserialize_portable_artifact(data))
+            return deserialize_portable_artifact(data)
         except Exception:  # noqa: BLE001, then it is bytecode of a dialect as it is
-            return jax_mlir.ir.Module.parse(data)
+            return ir.Module.parse(data)
 
 
-def _hlo_proto(text: bytes) -> bytes:
+def _as_text(data: bytes) -> str:
+    """The text that `data` is; empty for other bytes."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return ""
+    return "" if "\0" in text else text
+
+
+def _hlo_proto(text: str) -> bytes:
     from jaxlib import _hlo  # pyright: ignore[reportAttributeAccessIssue]
 
-    return _hlo.hlo_module_from_text(text.decode()).as_serialized_hlo_module_proto()
+    return _hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()
 
 
 def _inner_module(data: bytes) -> bytes:
     """The `HloModuleProto` of an `HloProto`, which has it in its first field; else the bytes."""
-    from vtpu.reading import wire
-
-    inner = bytes(wire.find_bytes(data, 1))
-    return inner if wire.find_all(inner, 3) else data
+    try:
+        inner = bytes(wire.find_bytes(data, 1))
+        return inner if wire.find_all(inner, 3) else data
+    except wire.WireError:  # the first field of an `HloModuleProto` is a name
+        return data
 
 
 def _start_stablehlo(module: Any, devices: Sequence[Any]) -> Callable[[], Any]:
