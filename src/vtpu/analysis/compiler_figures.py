@@ -72,7 +72,9 @@ def _of_stats(memory: ProgramMemory) -> list[CompilerFigure]:
         ),
         CompilerFigure("memory_analysis(): temp", stats.temp_bytes, "temporaries in HBM"),
         CompilerFigure(
-            "memory_analysis(): generated code", stats.generated_code_bytes, "code and its constants"
+            "memory_analysis(): generated code",
+            stats.generated_code_bytes,
+            "code and its constants",
         ),
     ]
     if stats.peak_memory_field_bytes:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
-from vtpu.analysis.program_memory import MemoryUsage, analyse_memory
+from vtpu.analysis.program_memory import MemoryUsage
+from vtpu.analysis.program_report import Origin, ProgramReport, report_program
 from vtpu.analysis.source_lines import UserLines
 from vtpu.chips import Slice, parse_slice
 from vtpu.checks.compiling import compile_program
@@ -20,58 +21,49 @@ from vtpu.device.attach import (
     devices_to_compile_for,
 )
 from vtpu.device.settings import read_settings
-from vtpu.program.memory import ProgramMemory
-from vtpu.recording.recording import ProgramRecord
+from vtpu.report.program_report import program_document
+from vtpu.report.text import print_document
 
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """A program compiled for a slice. Printed, it is the report.
-
-    `memory` is None when the compiler gave up before it placed anything; `error` is then all it said.
-    """
+    """A program compiled for a slice. Printed, it is the report."""
 
     slice: Slice
-    record: ProgramRecord
-    memory: ProgramMemory | None
-    library_folders: tuple[str, ...] = ()
-    folder: str = ""
+    report: ProgramReport
 
     @property
     def fits(self) -> bool:
         """Whether the compiler found room for the program on every device."""
-        return self.record.error is None
+        return bool(self.report.fits)
 
     @property
     def error(self) -> str | None:
         """What the compiler said when it did not fit."""
-        return self.record.error
+        return self.report.error
 
-    @cached_property
+    @property
     def usage(self) -> MemoryUsage | None:
-        """The memory by space: every buffer, the curve, the peak."""
-        return analyse_memory(self.memory, UserLines(self.library_folders)) if self.memory else None
+        """The memory by space: every buffer, the curve, the peak.
+
+        None when the compiler gave up before it placed anything.
+        """
+        return self.report.usage
 
     @property
     def need_bytes(self) -> int | None:
         """HBM that the program needs per device: arguments, results, temporaries, constants."""
-        hbm = self.usage.hbm if self.usage else None
-        return hbm.total_bytes if hbm else None
+        return self.report.need_bytes
 
     @property
     def limit_bytes(self) -> int | None:
         """HBM that the compiler grants per device."""
-        return self.memory.limit_bytes if self.memory else None
+        return self.report.limit_bytes
 
     def __str__(self) -> str:
         """The report as plain text."""
-        import io
-
-        from vtpu.report.check_report import check_document
-        from vtpu.report.text import print_document
-
         text = io.StringIO()
-        print_document(check_document(self), text)
+        print_document(program_document(self.report), text)
         return text.getvalue()
 
 
@@ -101,13 +93,23 @@ def check(target: Any, *args: Any, on: str | None = None, **kwargs: Any) -> Chec
     start = _preparation(target, args, kwargs, devices, session, wanted)
     record, memory = compile_program(session, wanted, start)
     run = session.recorder.run
-    return Check(
-        slice=wanted,
-        record=record,
-        memory=memory,
-        library_folders=run.library_folders,
+    origin = Origin(
+        name=record.name,
+        slice=wanted.name,
+        num_devices=record.num_replicas * record.num_partitions,
+        versions=run.versions,
+        compile_s=record.compile_s,
+        was_known=record.from_cache,
         folder=run.folder,
     )
+    report = report_program(
+        memory,
+        origin,
+        UserLines(run.library_folders),
+        fits=record.error is None,
+        error=record.error,
+    )
+    return Check(slice=wanted, report=report)
 
 
 def _default_slice() -> Slice:
@@ -127,5 +129,5 @@ def _preparation(
         return start_compiling(target, devices or devices_to_compile_for(session, wanted))
     if hasattr(target, "compile") and not callable(target):
         return target.compile
-    function = target.call if hasattr(target, "in_avals") else target  # a jax.export.Exported
+    function: Any = getattr(target, "call", target) if hasattr(target, "in_avals") else target
     return lower(function, args, kwargs, devices).compile

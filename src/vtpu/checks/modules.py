@@ -133,7 +133,7 @@ def _inner_module(data: bytes) -> bytes:
 
 
 def _start_stablehlo(module: Any, devices: Sequence[Any]) -> Callable[[], Any]:
-    from jax._src.lib import xla_client
+    from jax._src.lib import xla_client  # pyright: ignore[reportPrivateImportUsage]
     from jax.extend.backend import get_compile_options
 
     replicas = _attribute(module, "mhlo.num_replicas")

@@ -110,7 +110,7 @@ def compiling_session() -> Session:
 
 def devices_to_compile_for(session: Session, wanted: Slice) -> list[Any]:
     """The devices of a slice, which need not be the attached one, to lower and compile for."""
-    from jax._src.lib import xla_client
+    from jax._src.lib import xla_client  # pyright: ignore[reportPrivateImportUsage]
 
     table = _table_of(session.handlers)
     topology = xla_client.make_c_api_device_topology(
