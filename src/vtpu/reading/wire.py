@@ -28,6 +28,8 @@ def read_varint(data: memoryview, at: int) -> tuple[int, int]:
             if byte < 0x80:
                 return value, at
             shift += 7
+            if shift > 63:  # ten bytes hold 64 bits; foreign bytes would make a number without end
+                raise WireError("a number is too long")
     except IndexError:
         raise WireError("a number is cut") from None
 
