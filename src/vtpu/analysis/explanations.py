@@ -11,6 +11,7 @@ from vtpu.analysis.profile_lines import ProfileSummary, summarize_profile
 from vtpu.analysis.program_report import Origin, ProgramReport, report_program
 from vtpu.analysis.source_lines import UserLines
 from vtpu.program.memory import ProgramMemory
+from vtpu.reading.long_logs import around_messages
 from vtpu.reading.memory_profile import read_memory_profile
 from vtpu.reading.messages import read_messages
 
@@ -48,12 +49,17 @@ class ProfileExplained:
 
 def explain_text(name: str, text: str, problems: tuple[str, ...] = ()) -> TextExplained:
     """The messages in a text, and what of it is none."""
-    found = read_messages(text)
+    relevant, skipped = around_messages(text)
+    found = read_messages(relevant)
+    gaps = tuple(
+        f"lines {first:,} to {last:,}: nothing in or near them looks like a message about memory"
+        for first, last in skipped
+    )
     return TextExplained(
         name=name,
         findings=find_in_messages(found),
         unknown=found.unknown,
-        problems=(*problems, *found.problems),
+        problems=(*problems, *found.problems, *gaps),
     )
 
 

@@ -36,9 +36,7 @@ def explain_command(
 ) -> None:
     """Say what took the memory: of an error, a dump, a module, a profile or a recording."""
     from vtpu.cli.artifacts import open_artifacts
-    from vtpu.report.explain_json import explained_as_json
     from vtpu.report.explain_report import explain_document
-    from vtpu.report.json_output import write_json
     from vtpu.report.text import print_document
 
     artifacts = [artifact for name in files for artifact in open_artifacts(name)]
@@ -49,14 +47,19 @@ def explain_command(
                 print()
             print_document(explain_document(each), sys.stdout)
     if json:
+        from vtpu.report.explain_json import explained_as_json
+        from vtpu.report.json_output import write_json
+
         write_json(explained_as_json(explained), json)
 
 
 def _texts(artifacts: list[Artifact]) -> str:
     """All messages that were given: they may be about a dump that was given with them."""
-    from vtpu.cli.artifacts import FileArtifact
+    from vtpu.cli.artifacts import FileArtifact, FolderArtifact
     from vtpu.reading.recognize import Kind
 
+    if not any(isinstance(a, FolderArtifact) for a in artifacts):
+        return ""
     files = (a for a in artifacts if isinstance(a, FileArtifact))
     return "\n".join(a.text for a in files if a.kind is Kind.MESSAGES)
 
