@@ -551,7 +551,7 @@ I1130 11:32:24.449796 1 somewhere.cc:1] done
         ("default", 0, 19987814912),
         ("vmem", 1, 32804864),
     ]
-    first, table = report.usage[0].allocations[0]
+    first, table = report.usage[0].allocations[0].slots
     assert (first.offset, first.values, first.size) == (81920, 4, size("10.73GiB"))
     assert [(s.count, s.text) for s in first.shapes] == [
         (1, "f32[90000,1000]"),
