@@ -6,7 +6,7 @@ sequence of (field number, value): a value is an int (varint, fixed) or a `memor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 Value = int | memoryview
 
@@ -77,6 +77,18 @@ def read_spans(data: bytes | memoryview) -> Iterator[tuple[int, Value, memoryvie
         yield number, field if kind == _BYTES else int.from_bytes(field, "little"), view[start:at]
 
 
+def group(data: bytes | memoryview) -> dict[int, list[Value]]:
+    """All fields of a message by number, each with its values in order.
+
+    Raises:
+        WireError: the bytes are not a message.
+    """
+    fields: dict[int, list[Value]] = {}
+    for number, value, _ in read_spans(data):
+        fields.setdefault(number, []).append(value)
+    return fields
+
+
 def find_all(data: bytes | memoryview, number: int) -> list[Value]:
     """Every value of field `number`."""
     return [value for n, value in read_fields(data) if n == number]
@@ -112,8 +124,13 @@ def signed(value: int) -> int:
 
 def find_ints(data: bytes | memoryview, number: int) -> list[int]:
     """The repeated numbers of field `number`, packed or not."""
+    return unpack_ints(find_all(data, number))
+
+
+def unpack_ints(values: Iterable[Value]) -> list[int]:
+    """The numbers of a repeated field's values, packed or not."""
     numbers: list[int] = []
-    for value in find_all(data, number):
+    for value in values:
         if isinstance(value, int):
             numbers.append(signed(value))
             continue
