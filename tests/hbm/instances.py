@@ -134,8 +134,11 @@ def real_trace(path: Path) -> tuple[Trace, dict[str, Any]]:
     return Trace(events, data["alignment"]), data
 
 
+SIZES, ALIGNMENTS = st.integers(0, 40), st.sampled_from([1, 4, 16])
+
+
 @st.composite
-def traces(draw, sizes=st.integers(0, 40), alignments=st.sampled_from([1, 4, 16]), most=25):
+def traces(draw, sizes=SIZES, alignments=ALIGNMENTS, most=25):
     """Any trace: buffers of no bytes, groups of different sizes and with holes, some never freed."""
     events: list[Event] = []
     alive: list[int] = []

@@ -10,6 +10,7 @@ from hbm.instances import HEAP_TRACES, hard_instance, read_csv, real_trace, trac
 from vtpu.errors import UsageError
 from vtpu.hbm.packing import (
     Algorithm,
+    Kind,
     Trace,
     aligned_bound,
     pack,
@@ -35,7 +36,7 @@ def test_the_planted_optimum_is_reached(seed):
 @given(traces(most=16))
 @settings(max_examples=40, deadline=None)
 def test_an_exact_packing_is_legal_and_not_larger_than_any_other(trace):
-    exact = pack_exactly(trace, effort_s=2)
+    exact = pack_exactly(trace, effort=2)
     assert violations(trace, exact.packing) == ()
     assert exact.packing.heap_size >= exact.bound >= aligned_bound(trace).size
     assert all(exact.packing.heap_size <= pack(trace, a).heap_size for a in SIMPLE)
@@ -64,7 +65,7 @@ def test_the_heap_of_one_real_program_could_be_at_its_bound():
 def test_with_no_time_the_best_algorithms_packing_stays():
     instance = hard_instance(1, pieces=120)
     trace = read_csv(instance.to_csv())
-    exact = pack_exactly(trace, effort_s=1e-6)
+    exact = pack_exactly(trace, effort=1e-6)
     assert exact.packing.heap_size == min(pack(trace, a).heap_size for a in SIMPLE)
     assert exact.bound == instance.capacity
     assert not exact.is_optimal
@@ -72,7 +73,7 @@ def test_with_no_time_the_best_algorithms_packing_stays():
 
 def test_the_same_question_has_the_same_answer():
     trace = read_csv(hard_instance(2, pieces=40).to_csv())
-    assert pack_exactly(trace, effort_s=1) == pack_exactly(trace, effort_s=1)
+    assert pack_exactly(trace, effort=1) == pack_exactly(trace, effort=1)
 
 
 def test_alignment_is_obeyed_and_counted():
@@ -100,11 +101,28 @@ def test_the_solver_is_loaded_only_when_asked():
 # The window
 
 
-def test_a_window_keeps_the_largest_groups():
-    trace = trace_of("A a[4] A b[4] F a A c[8] F b F c")
-    window = peak_window(trace, pack(trace, Algorithm.FAST_MERGE), at_most=1)
-    assert window.left_out == 1
-    assert {e.buffer for e in window.trace.events} == {2}
+def test_a_window_is_where_the_heap_reaches_above_its_bound():
+    trace = trace_of("A z[1] F z A a[4] A b[4] F a A c[8] F b F c A z2[1]")
+    window = peak_window(trace, pack(trace, Algorithm.FAST_MERGE))
+    assert (window.first, window.last, window.left_out) == (5, 7, 0)
+    assert [(e.kind, e.buffer) for e in window.trace.events] == [
+        (Kind.ALLOCATE, 2), (Kind.ALLOCATE, 3), (Kind.FREE, 2), (Kind.FREE, 3),
+    ]  # fmt: skip
+
+
+def test_a_window_keeps_the_largest_of_what_passes():
+    trace = trace_of("A w[9] A a[4] A b[4] A d[2] F a A c[8] F b F c F w")
+    packed = pack(trace, Algorithm.FAST_MERGE)
+    everything, window = peak_window(trace, packed), peak_window(trace, packed, at_most=0)
+    assert (everything.left_out, window.left_out) == (0, 1)
+    assert {e.buffer for e in window.trace.events} == {0, 3, 4}
+
+
+@given(traces(most=16), st.sampled_from(SIMPLE))
+@settings(max_examples=40, deadline=None)
+def test_the_smallest_window_is_no_larger_than_the_smallest_whole(trace, algorithm):
+    window = peak_window(trace, pack(trace, algorithm))
+    assert pack_exactly(window.trace).bound <= pack_exactly(trace).packing.heap_size
 
 
 @given(traces(), st.sampled_from(SIMPLE))

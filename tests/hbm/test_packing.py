@@ -22,6 +22,7 @@ from vtpu.hbm.packing import (
     gaps,
     intervals,
     live_bound,
+    live_bytes,
     pack,
     tops,
     violations,
@@ -271,6 +272,7 @@ def test_what_is_not_reproduced_exactly_is_not_named(trace):
 @given(traces(alignments=st.just(4)))
 def test_gaps_and_live_blocks_sum_up_to_the_heap(algorithm, trace):
     result = pack(trace, algorithm)
+    live = live_bytes(trace)
     for tick, top in enumerate(tops(trace, result)):
         sizes: dict[int, int] = {}
         for i in intervals(trace):
@@ -278,6 +280,7 @@ def test_gaps_and_live_blocks_sum_up_to_the_heap(algorithm, trace):
         alive = {i.group for i in intervals(trace) if i.start <= tick <= i.end}
         free = gaps(trace, result, tick)
         assert sum(g.size for g in free) + sum(sizes[g] for g in alive) == result.heap_size
+        assert live[tick] == sum(sizes[g] for g in alive)
         assert top == max((result.offsets[g] + sizes[g] for g in alive), default=0)
 
 

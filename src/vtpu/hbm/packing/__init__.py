@@ -8,6 +8,7 @@ from vtpu.hbm.packing.bounds import (
     block_bound,
     gaps,
     live_bound,
+    live_bytes,
     tops,
 )
 from vtpu.hbm.packing.checker import Violation, violations
@@ -35,6 +36,7 @@ __all__ = [
     "gaps",
     "intervals",
     "live_bound",
+    "live_bytes",
     "pack",
     "pack_exactly",
     "peak_window",

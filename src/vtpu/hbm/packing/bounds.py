@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from itertools import accumulate
 
 from vtpu.hbm.packing.problem import Group, Packing, Trace, groups, lives, round_up
 
@@ -47,6 +48,15 @@ def aligned_bound(trace: Trace) -> Bound:
 def block_bound(trace: Trace) -> Bound:
     """The live-bytes bound where each group keeps its memory from its first tick to its last."""
     return _largest([(g.start, g.end, g.size) for g in groups(trace)], 1)
+
+
+def live_bytes(trace: Trace) -> list[int]:
+    """For each tick the sum of the sizes of the groups that are alive."""
+    change = [0] * (len(trace.events) + 1)
+    for first, last, size in _lives(trace):
+        change[first] += size
+        change[last + 1] -= size
+    return list(accumulate(change[:-1]))
 
 
 def tops(trace: Trace, packing: Packing) -> list[int]:

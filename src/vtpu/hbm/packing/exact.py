@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from vtpu.errors import UsageError
 from vtpu.hbm.packing.algorithms import Algorithm, pack
 from vtpu.hbm.packing.bounds import aligned_bound
-from vtpu.hbm.packing.problem import Group, Packing, Trace, groups, lives, placed
+from vtpu.hbm.packing.problem import Group, Packing, Trace, groups, lives, placed, round_up
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
@@ -36,20 +36,58 @@ class ExactPacking:
         return self.packing.heap_size == self.bound
 
 
-def pack_exactly(trace: Trace, effort_s: float = 10.0) -> ExactPacking:
-    """The smallest packing of `trace` that is found with `effort_s` of work.
+def pack_exactly(trace: Trace, effort: float = 2.0) -> ExactPacking:
+    """The smallest packing of `trace` that is found with so much `effort`.
 
-    The effort is CP-SAT's deterministic time, about seconds of one core, so that the answer does not
-    depend on the machine's load.
+    The effort is CP-SAT's deterministic time, so that the answer does not depend on the machine's
+    load. One unit is about 2 to 5 seconds of one core; only past 15 seconds per unit, which large
+    windows can reach, the clock ends the search.
 
     Raises:
-        UsageError: OR-Tools is not installed.
+        UsageError: OR-Tools is not installed. A packing that reaches its bound needs none.
     """
-    start = min((pack(trace, a) for a in _HEURISTICS), key=lambda packing: packing.heap_size)
-    bound = aligned_bound(trace).size
+    start, bound = _smallest(trace), aligned_bound(trace).size
     if start.heap_size == bound:
         return ExactPacking(start, bound)
-    return _Model(trace, start, bound).solve(effort_s)
+    stack, floor = _stack(groups(trace), trace.alignment)
+    rest = trace.only(frozenset(e.buffer for e in trace.events if e.buffer not in stack))
+    above = _Model(rest, _smallest(rest), max(0, bound - floor)).solve(effort)
+    raised = {b: offset + floor for b, offset in above.packing.offsets.items()}
+    stacked = Packing(stack | raised, floor + above.packing.heap_size)
+    return ExactPacking(_lower(start, stacked), min(floor + above.bound, start.heap_size))
+
+
+def _smallest(trace: Trace) -> Packing:
+    return min((pack(trace, a) for a in _HEURISTICS), key=lambda packing: packing.heap_size)
+
+
+def _lower(one: Packing, other: Packing) -> Packing:
+    return one if one.heap_size <= other.heap_size else other
+
+
+def _stack(found: tuple[Group, ...], alignment: int) -> tuple[dict[int, int], int]:
+    """Offsets of buffers that can lie at the bottom without loss, and the address above them.
+
+    A group that meets all others in time has its addresses for itself: it cuts the heap into what is
+    below and above, and the slices can be sorted. Of those groups one stays out, with the most padding:
+    it may be best at the top, where padding costs nothing.
+    """
+    lasting = [g for g in found if g.size and len(lives(g)) == 1 and _meets_all(g, found)]
+    lasting.sort(key=lambda g: round_up(g.size, alignment) - g.size)
+    offsets: dict[int, int] = {}
+    floor = 0
+    for group in lasting[:-1]:
+        offsets |= {m.buffer: floor for m in group.members}
+        floor += round_up(group.size, alignment)
+    return offsets, floor
+
+
+def _meets_all(group: Group, found: tuple[Group, ...]) -> bool:
+    return all(
+        any(first <= group.end and last >= group.start for first, last in lives(other))
+        for other in found
+        if other.size
+    )
 
 
 class _Model:
@@ -91,11 +129,12 @@ class _Model:
         self._model.add_no_overlap_2d(times, spaces)
         self._model.minimize(self._top)
 
-    def solve(self, effort_s: float) -> ExactPacking:
+    def solve(self, effort: float) -> ExactPacking:
         solver = self._cp.CpSolver()
         solver.parameters.num_workers = 1
         solver.parameters.random_seed = 0
-        solver.parameters.max_deterministic_time = effort_s
+        solver.parameters.max_deterministic_time = effort
+        solver.parameters.max_time_in_seconds = 15 * effort
         status = solver.solve(self._model)
         if status not in (self._cp.OPTIMAL, self._cp.FEASIBLE):
             return ExactPacking(self._start, self._bound)
