@@ -21,6 +21,7 @@ from vtpu.program.shapes import ArrayShape, Shape, parse_shape
 
 ENTRY = 7
 TABLE_BYTES = 512
+TABLE_IDS = 10**6
 WORD = parse_shape("f32[128]{0:T(128)}")
 
 
@@ -65,10 +66,10 @@ def heap_of(
     base = tables * alignment
     sizes = {s.buffer: s.size for s in born}
     shapes: list[tuple[int, Shape]] = [(b, WORD) for b in sizes]
-    shapes += [(1000 + n, (WORD, WORD)) for n in range(tables)]
-    sizes |= {1000 + n: TABLE_BYTES for n in range(tables)}
+    shapes += [(TABLE_IDS + n, (WORD, WORD)) for n in range(tables)]
+    sizes |= {TABLE_IDS + n: TABLE_BYTES for n in range(tables)}
     places = {b: base + offset for b, offset in offsets.items()}
-    places |= {1000 + n: n * alignment for n in range(tables)}
+    places |= {TABLE_IDS + n: n * alignment for n in range(tables)}
     instructions = [
         Instruction(id=b, name=f"op.{b}", opcode="add", shape=shape) for b, shape in shapes
     ]

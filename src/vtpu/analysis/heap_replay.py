@@ -145,14 +145,15 @@ def _heap(
         problem = f"{len(missing)} buffers of its trace are not placed in it"
         return BrokenHeap(allocation, problem)
     traced = [places[e.buffer] for e in trace.events if e.kind is not HeapEventKind.FREE]
-    base = min(p.offset for p in traced)
-    offsets = {p.buffer: p.offset - base for p in traced}
+    base = min((p.offset for p in traced if p.size), default=0)
+    # what has no bytes may be anywhere
+    offsets = {p.buffer: max(p.offset - base, 0) for p in traced}
     alignment = _alignment(offsets)
     try:
         events = Trace(tuple(_event(e, places) for e in trace.events), alignment or 1)
     except ValueError as error:
         return BrokenHeap(allocation, str(error))
-    extent = max(p.offset + p.size for p in traced) - base
+    extent = max((p.offset + p.size for p in traced if p.size), default=base) - base
     return Heap(allocation, trace.events, events, Packing(offsets, extent), base, alignment)
 
 
