@@ -47,7 +47,7 @@ class Answers:
     messages: Messages
 
     @property
-    def message(self) -> Message:
+    def message(self) -> Any:
         (message,) = self.messages.found
         return message
 

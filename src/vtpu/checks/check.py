@@ -10,10 +10,10 @@ from typing import Any
 from vtpu.analysis.program_memory import MemoryUsage
 from vtpu.analysis.program_report import Origin, ProgramReport, report_program
 from vtpu.analysis.source_lines import UserLines
-from vtpu.chips import Slice, parse_slice
 from vtpu.checks.compiling import compile_program
 from vtpu.checks.lowering import lower
 from vtpu.checks.modules import is_module, start_compiling
+from vtpu.chips import Slice, parse_slice
 from vtpu.device.attach import (
     Session,
     compiling_session,

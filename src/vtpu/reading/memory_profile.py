@@ -7,7 +7,6 @@ stack: arrays (kind "buffer") on a device, or loaded programs (kind "executable"
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from vtpu.program.locations import Frame
@@ -60,7 +59,7 @@ def read_memory_profile(data: bytes) -> MemoryProfile:
     problems: list[str] = []
     unpacked = _unpack(data, problems)
     fields: dict[int, list[memoryview]] = {}
-    for number, value in readable_fields(unpacked, problems):
+    for number, value in wire.readable_fields(unpacked, problems):
         if isinstance(value, memoryview):
             fields.setdefault(number, []).append(value)
     if _SAMPLE_TYPE not in fields:
@@ -71,16 +70,6 @@ def read_memory_profile(data: bytes) -> MemoryProfile:
     if not samples and not problems:
         problems.append("the profile has no samples: nothing was allocated")
     return MemoryProfile(samples, tuple(dict.fromkeys(problems)))
-
-
-def readable_fields(
-    data: bytes | memoryview, problems: list[str]
-) -> Iterator[tuple[int, wire.Value]]:
-    """The fields of a message up to where it is damaged; that is a problem."""
-    try:
-        yield from wire.read_fields(data)
-    except wire.WireError as error:
-        problems.append(f"the file is cut or damaged: {error}")
 
 
 def _unpack(data: bytes, problems: list[str]) -> bytes:
@@ -128,7 +117,7 @@ class _Tables:
 
     def _add_location(self, view: memoryview, problems: list[str]) -> None:
         number, frames = 0, list[Frame]()
-        for field, value in readable_fields(view, problems):
+        for field, value in wire.readable_fields(view, problems):
             if field == 1 and isinstance(value, int):
                 number = value
             elif field == 4 and isinstance(value, memoryview):
@@ -143,14 +132,14 @@ class _Tables:
 
 def _numbers(view: memoryview, problems: list[str]) -> dict[int, int]:
     """The numbers of a message of numbers."""
-    return {n: v for n, v in readable_fields(view, problems) if isinstance(v, int)}
+    return {n: v for n, v in wire.readable_fields(view, problems) if isinstance(v, int)}
 
 
 def _sample(view: memoryview, tables: _Tables, problems: list[str]) -> ProfileSample:
     locations: list[int] = []
     values: list[int] = []
     labels: dict[str, str] = {}
-    for number, value in readable_fields(view, problems):
+    for number, value in wire.readable_fields(view, problems):
         if number in (1, 2):
             (locations if number == 1 else values).extend(_integers(value, problems))
         elif number == 3 and isinstance(value, memoryview):

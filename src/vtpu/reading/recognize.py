@@ -30,6 +30,7 @@ class Kind(Enum):
     XPLANE = "a profile of jax.profiler (xplane)"
     BUFFER_ASSIGNMENT = "the text of a buffer assignment"
     USAGE_REPORT = "a memory usage report"
+    USAGE_REPORT_PROTO = "a memory usage report (proto)"
     LIVE_RANGE = "the text of live ranges"
     LLVM_TEXT = "LLVM assembly"
     JSON = "JSON"
@@ -187,6 +188,7 @@ def _message(data: bytes) -> Kind:
         (_is_module, Kind.HLO_MODULE),
         (_is_pprof, Kind.MEMORY_PROFILE),
         (_is_xplane, Kind.XPLANE),
+        (_is_usage_report, Kind.USAGE_REPORT_PROTO),
     )
     for is_such, kind in tests:
         if is_such(data):
@@ -250,6 +252,15 @@ def _is_pair(value: wire.Value) -> bool:
     inner = _fields(value, limit=3)
     is_numbers = all(isinstance(number, int) for _, number in inner)
     return [number for number, _ in inner] == [1, 2] and is_numbers
+
+
+def _is_usage_report(data: bytes) -> bool:
+    """A report is memory spaces: a total, a colour, and allocations with a table in each."""
+    first = _first(data)
+    if first is None or first[0] != 1:
+        return False
+    numbers = [number for number, _ in _fields(first[1], limit=3)]
+    return numbers == [1, 2, 3] and b"cumulative_size; " in bytes(first[1][: 1 << 20])
 
 
 def _is_xplane(data: bytes) -> bool:

@@ -44,6 +44,14 @@ def read_fields(data: bytes | memoryview) -> Iterator[tuple[int, Value]]:
         yield number, value
 
 
+def readable_fields(data: bytes | memoryview, problems: list[str]) -> Iterator[tuple[int, Value]]:
+    """The fields of a message up to where it is damaged, which is added to `problems`."""
+    try:
+        yield from read_fields(data)
+    except WireError as error:
+        problems.append(f"the file is cut or damaged: {error}")
+
+
 def read_spans(data: bytes | memoryview) -> Iterator[tuple[int, Value, memoryview]]:
     """The fields of a message with the bytes that each one takes, tag included."""
     view = memoryview(data)

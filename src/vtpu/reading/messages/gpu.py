@@ -137,9 +137,9 @@ def _problems(report: GpuOutOfMemory) -> Iterator[str]:
 def _pool(match: re.Match[str], where: Where) -> PoolExhausted:
     exact = int_of(match, "bytes")
     request = PrintedSize(exact) if exact is not None else size_of(match, "request")
-    operation = (match["operation"] or "").strip()
+    operation = match["operation"]
     return PoolExhausted(
-        where=where, allocator=match["allocator"], request=request, operation=operation or None
+        where=where, allocator=match["allocator"], request=request, operation=operation
     )
 
 
@@ -152,9 +152,9 @@ PATTERNS: tuple[Pattern, ...] = (
         "T16",
         _pool,
         r"Allocator \((?P<allocator>[^()\n]{1,200})\) ran out of memory",
-        rf"trying to allocate (?P<request>{SIZE})",
+        rf"trying to allocate (?P<request>{SIZE})(?=\s)",
         rf"(?:\(rounded to (?P<bytes>{INT})\))?",
-        r"(?:requested by op(?P<operation>[^\n]*))?",
+        r"(?:requested by op(?:[ ](?P<operation>[\w/.:-]+))?)?",
     ),
     Pattern(
         "T17",

@@ -205,8 +205,16 @@ class _Reader:
     def _cannot_have_total(self, space: str, *, fits: bool) -> bool:
         draft = self._draft
         has_space = any(block.space == space for block in draft.totals)
+        has_space = has_space or self._is_of_another_space(space)
         is_full = bool(draft.entries or draft.requirements or draft.spaces)
         return has_space or is_full or (fits and not draft.fits)
+
+    def _is_of_another_space(self, space: str) -> bool:
+        """Whether the open message is only a first line, about another memory space."""
+        draft = self._draft
+        if draft.header is None or draft.totals or draft.requirements:
+            return False
+        return draft.header["space"] not in (None, space)
 
     def _is_of_a_program_that_fits(self, token: _Token) -> bool:
         """Libtpu writes the same tables for programs that fit; where from is said in the prefix."""
@@ -216,7 +224,7 @@ class _Reader:
 
     def _take_requirement(self, token: _Token) -> int:
         space = token.match["space"]
-        is_new = not self._drafts or bool(self._draft.spaces)
+        is_new = not self._drafts or bool(self._draft.spaces) or self._is_of_another_space(space)
         is_new = is_new or any(block.space == space for block in self._draft.requirements)
         draft = self._current(token, is_new=is_new)
         draft.open_block = _BlockDraft(space, _size(token.match["total"]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vtpu.program.shapes import ArrayShape
 from vtpu.reading.messages.cleaning import CleanText
@@ -150,10 +150,10 @@ _SIDES = "(?P<direction>host-to-device|device-to-host|device-to-device)"
 
 
 def _transfer(match: re.Match[str], where: Where) -> GuardedTransfer:
-    text = match["dims"] and f"{(match['dtype'] or '').lower()}[{match['dims'].replace(' ', '')}]"
-    aval = match["aval"] or text
+    dims, dtype = (match["dims"] or "").replace(" ", ""), match["dtype"]
+    aval = match["aval"] or (f"{dtype.lower()}[{dims}]" if dtype else None)
     return GuardedTransfer(
-        where=where,
+        where=replace(where, is_cut=aval is None),
         direction=match["direction"],
         is_refused=match["refused"] is not None,
         shape_text=aval,
@@ -355,16 +355,18 @@ PATTERNS: tuple[Pattern, ...] = (
         rf"to (?P<target>{_SHARDING})",
         r"(?:without doing a full rematerialization of the tensor|efficiently)",
         rf"(?:for HLO operation:? (?P<operation>{_HLO}))?(?:\.(?=\s|\Z)|(?=\n|\Z))",
-        r"(?:You probably want to enrich [^\n]*|As the last resort,[^\n]*)?",
+        r"(?:You probably want to enrich [^\n.]*\.?|As the last resort,[^\n.]*\.?)?",
     ),
     Pattern(
         "T21",
         re.compile(
             spaced(
-                rf"(?P<refused>Disallowed )?(?<![\w-]){_SIDES} transfer(?::\s*(?:aval=(?P<aval>ShapedArray\([^()\n]*\)"
-                r"|[^\s,]+?\](?:\{[^\n\s]*\})?)"
+                rf"(?P<refused>Disallowed )?(?<![\w-]){_SIDES} transfer"
+                r"(?(refused)|(?=: (?:aval|shape)=))"
+                r"(?::\s*(?:aval=(?P<aval>ShapedArray\([^()\n]*\)|[^\s\[]+\[[^\]\s]*\](?:\{[^\n\s]*\})?)"
                 r"(?:, dst_sharding=(?P<sharding>[^\n]*))?"
-                r"|shape=\((?P<dims>[\d, ]*)\), dtype=(?P<dtype>\w+)(?:, device=(?P<device>[^\n]*))?))"
+                r"|shape=\((?P<dims>[\d, ]{0,300})\)(?:, dtype=(?P<dtype>\w+),"
+                r"(?: device=(?P<device>\S+))?)?))?"
             )
         ),
         _transfer,
@@ -407,9 +409,9 @@ PATTERNS: tuple[Pattern, ...] = (
         "none",
         re.compile(
             spaced(
-                r"(?i:exit(?:ed)?(?: with)?(?: exit)? ?(?:code|status):? ?137\b[^\n]*|OOM[- ]?killed[^\n]*"
-                r"|oom-kill(?:er)?\b[^\n]*|Out of memory: Killed process[^\n]*)"
-            ).replace(r"\s+?", r"\s*")
+                r"(?i:exit(?:ed)?(?: with)?(?: exit)?\s*(?:code|status):?\s*137\b(?:\W{1,3}OOM[- ]?killed)?"
+                r"|OOM[- ]?killed\b|\boom-kill(?:er)?\b|Out of memory: Killed process)"
+            )
         ),
         _host,
     ),

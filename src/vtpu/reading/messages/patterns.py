@@ -78,8 +78,11 @@ def cuttable(*pieces: str) -> str:
 
 
 def spaced(pattern: str) -> str:
-    """The pattern with each space matching any white space: lines may be broken anywhere."""
-    return pattern.replace(" ", r"\s+")
+    """The pattern with each space matching any white space: lines may be broken anywhere.
+
+    `[ ]` stays a space.
+    """
+    return re.sub(r"(?<!\[) (?!\])", r"\\s+", pattern)
 
 
 def pattern(
@@ -94,10 +97,11 @@ def search(cleaned: CleanText, text: str, patterns: Iterable[Pattern]) -> list[F
     found: list[Found] = []
     for each in patterns:
         for match in each.regex.finditer(text):
-            start, end = match.span()
+            start, end = match.start(), match.start() + len(match[0].rstrip())
             is_cut = "end" in match.re.groupindex and match["end"] is None
             where = locate(cleaned, each.template, start, end, is_cut=is_cut)
-            found.append(Found(start, end, each.build(match, where), cut_problem(where)))
+            message = each.build(match, where)
+            found.append(Found(start, end, message, cut_problem(message.where)))
     return found
 
 

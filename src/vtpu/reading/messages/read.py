@@ -78,14 +78,11 @@ def _unknown(text: str, cleaned: CleanText, found: Iterable[Found]) -> tuple[tup
     known: set[int] = set()
     for each in found:
         around = surroundings(cleaned.text, each.start, each.end)
-        whole = (each.start, each.end)
-        for start, end in (
-            *(each.spans or (whole,)),
-            (around.start, each.start),
-            (each.end, around.end),
-        ):
-            first, last = cleaned.lines_of(start, end)
-            known.update(range(first, last + 1))
+        own = each.spans or ((each.start, each.end),)
+        for start, end in (*own, (around.start, each.start), (each.end, around.end)):
+            if end > start:
+                first, last = cleaned.lines_of(start, end)
+                known.update(range(first, last + 1))
     return tuple(
         (number, line.rstrip("\r"))
         for number, line in enumerate(text.split("\n"), start=1)

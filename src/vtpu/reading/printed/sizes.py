@@ -60,9 +60,11 @@ def parse_size(text: str) -> PrintedSize:
         raise ValueError(f"not a printed size: {text[:40]!r}")
     whole, decimals, unit = match[1], match[2] or "", _UNITS[match[3]]
     exact = Fraction(int(whole + decimals), 10 ** len(decimals)) * unit
-    # The last digit is rounded; whole bytes are not.
+    # The last digit is rounded; whole bytes are not. XLA's `HumanReadableNumBytes`, which prints the
+    # units with iB, drops what is below the next smaller unit first (`tsl/platform/numbers.cc`).
     step = Fraction(unit, 10 ** len(decimals)) if unit > 1 else Fraction(0)
-    return PrintedSize(round(exact), -(-step // 2))
+    dropped = unit // 1024 if text.strip().endswith("iB") else 0
+    return PrintedSize(round(exact), -(-step // 2) + dropped)
 
 
 def add_sizes(sizes: Iterable[PrintedSize]) -> PrintedSize:

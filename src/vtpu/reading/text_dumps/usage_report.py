@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 
 from vtpu.program.shapes import ArrayShape
+from vtpu.reading import wire
 from vtpu.reading.printed.shapes import array_shapes
 from vtpu.reading.printed.sizes import SIZE, PrintedSize, parse_size
 
@@ -21,6 +22,10 @@ _SLOT = re.compile(
     rf"(?P<sum>{SIZE})\( *(?P<percent>\d{{1,5}}|-?nan|inf)%\); +(?P<size>{SIZE}); +"
     r"(?P<offset>\d{1,20}); +(?P<values>\d{1,9}); (?P<shapes>[^\n]*)"
 )
+# The proto: spaces; of a space its total, colour and allocations; of an allocation the rest.
+_PROTO_SPACE = 1
+_PROTO_TOTAL, _PROTO_COLOR, _PROTO_ALLOCATION = 1, 2, 3
+_PROTO_NUMBER, _PROTO_SIZE, _PROTO_VALUE, _PROTO_TABLE = 1, 2, 5, 6
 _COUNT = re.compile("(?:(\\d{1,9})\u00d7)?")
 
 
@@ -48,13 +53,23 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
+class AllocationUsage:
+    """An allocation's slots, largest first. The text prints neither number nor exact size."""
+
+    slots: tuple[Slot, ...]
+    number: int | None = None
+    size_bytes: int | None = None
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class SpaceUsage:
-    """A memory space. `allocations`: slots of each allocation, largest allocations first."""
+    """A memory space with its allocations, largest first. The proto says no name."""
 
     name: str
     color: int
     total_bytes: int | None
-    allocations: tuple[tuple[Slot, ...], ...]
+    allocations: tuple[AllocationUsage, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +96,51 @@ def read_usage_report(text: str) -> UsageReport:
         if space.total_bytes is None
     ]
     return UsageReport(spaces, unknown, tuple(problems))
+
+
+def read_usage_report_proto(data: bytes) -> UsageReport:
+    """The same from `*-memory-usage-report.pb`, with exact sizes. Never raises.
+
+    The fields are as jaxlib 0.10.2 and libtpu 0.0.42 write them; their proto is not published.
+    """
+    spaces: list[SpaceUsage] = []
+    problems: list[str] = []
+    for number, value in wire.readable_fields(data, problems):
+        if number == _PROTO_SPACE and isinstance(value, memoryview):
+            spaces.append(_proto_space(value, problems))
+    if not spaces:
+        problems.append("there is no memory usage report in these bytes")
+    return UsageReport(tuple(spaces), (), tuple(problems))
+
+
+def _proto_space(view: memoryview, problems: list[str]) -> SpaceUsage:
+    total, color = None, 0
+    allocations: list[AllocationUsage] = []
+    for number, value in wire.readable_fields(view, problems):
+        if number == _PROTO_TOTAL and isinstance(value, int):
+            total = value
+        elif number == _PROTO_COLOR and isinstance(value, int):
+            color = value
+        elif number == _PROTO_ALLOCATION and isinstance(value, memoryview):
+            allocations.append(_proto_allocation(value, problems))
+    return SpaceUsage("", color, total, tuple(allocations))
+
+
+def _proto_allocation(view: memoryview, problems: list[str]) -> AllocationUsage:
+    numbers: dict[int, int] = {}
+    texts: dict[int, list[str]] = {}
+    for number, value in wire.readable_fields(view, problems):
+        if isinstance(value, int):
+            numbers[number] = value
+        else:
+            texts.setdefault(number, []).append(bytes(value).decode(errors="replace"))
+    slots = (match for text in texts.get(_PROTO_TABLE, []) for match in _SLOT.finditer(text))
+    return AllocationUsage(
+        slots=tuple(_slot(match) for match in slots),
+        number=numbers.get(_PROTO_NUMBER, 0),
+        size_bytes=numbers.get(_PROTO_SIZE, 0),
+        values=tuple(texts.get(_PROTO_VALUE, [])),
+    )
 
 
 def _is_known(line: str) -> bool:
@@ -115,8 +175,8 @@ class _Draft:
         self.allocations: list[list[Slot]] = []
 
     def space(self) -> SpaceUsage:
-        slots = tuple(tuple(slots) for slots in self.allocations)
-        return SpaceUsage(self._name, self._color, self.total, slots)
+        allocations = tuple(AllocationUsage(tuple(slots)) for slots in self.allocations)
+        return SpaceUsage(self._name, self._color, self.total, allocations)
 
 
 def _take(drafts: list[_Draft], line: str) -> bool:
