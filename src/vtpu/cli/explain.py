@@ -35,12 +35,10 @@ def explain_command(
     json: Json = None,
 ) -> None:
     """Say what took the memory: of an error, a dump, a module, a profile or a recording."""
-    from vtpu.cli.artifacts import open_artifacts
     from vtpu.report.explain_report import explain_document
     from vtpu.report.text import print_document
 
-    artifacts = [artifact for name in files for artifact in open_artifacts(name)]
-    explained = tuple(_explain(a, module, _texts(artifacts)) for a in artifacts)
+    explained = explain_all(files, module)
     if json != "-":
         for number, each in enumerate(explained):
             if number:
@@ -51,6 +49,19 @@ def explain_command(
         from vtpu.report.json_output import write_json
 
         write_json(explained_as_json(explained), json)
+
+
+def explain_all(names: list[str], module: str | None = None) -> tuple[Explained, ...]:
+    """What is found in files and folders. `module`: the program to look at in detail.
+
+    Raises:
+        UsageError: one of them cannot be explained.
+    """
+    from vtpu.cli.artifacts import open_artifacts
+
+    artifacts = [artifact for name in names for artifact in open_artifacts(name)]
+    log = _texts(artifacts)
+    return tuple(_explain(a, module, log) for a in artifacts)
 
 
 def _texts(artifacts: list[Artifact]) -> str:
