@@ -15,7 +15,7 @@ def packed(*numbers: int) -> bytes:
 
 
 def hlo_proto(count: int) -> bytes:
-    """An `HloProto` of `count` instructions: an argument of 4 MiB, then additions in a heap of 16 MiB."""
+    """An `HloProto` of `count` instructions: an argument of 4 MiB, then additions in a heap of at most 16 MiB."""
     return write_field(1, hlo_module(count)) + write_field(3, _assignment(count))
 
 
@@ -60,7 +60,7 @@ def _assignment(count: int) -> bytes:
     )
     argument = write_field(2, BUFFER_BYTES) + write_field(5, 1) + write_field(9, _placed(0, 0))
     inside = b"".join(write_field(9, _placed(n, n % 4 * BUFFER_BYTES)) for n in range(1, count))
-    heap = write_field(1, 1) + write_field(2, 4 * BUFFER_BYTES) + inside
+    heap = write_field(1, 1) + write_field(2, min(count - 1, 4) * BUFFER_BYTES) + inside
     return buffers + write_field(3, argument) + write_field(3, heap) + write_field(4, _trace(count))
 
 

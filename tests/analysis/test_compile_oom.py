@@ -61,6 +61,7 @@ def test_adam_without_donation_needs_its_state_twice(bench: Bench) -> None:
     assert failure.refusal.page == "https://openxla.org/xla/errors/error_1000"
     assert failure.agrees
     assert failure.need_bytes == pytest.approx(case.breakdown["total_bytes"], rel=0.1)
+    assert failure.limit_bytes
     assert failure.over_bytes == failure.need_bytes - failure.limit_bytes > 0
     assert {str(item.shape).partition("{")[0] for item in failure.largest[:6]} == {
         "f32[24,4096,8192]"

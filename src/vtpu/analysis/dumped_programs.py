@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from vtpu.analysis.compile_oom import with_log
 from vtpu.analysis.explanations import ProgramExplained, explain_program
-from vtpu.analysis.printed_dumps import PrintedExplained, explain_printed
+from vtpu.analysis.printed_dumps import PrintedExplained, explain_printed, explain_usage
 from vtpu.analysis.program_report import Origin
 from vtpu.program.memory import ProgramMemory
 from vtpu.program.modules import Module
@@ -26,7 +26,7 @@ from vtpu.reading.program_files import (
 from vtpu.reading.recognize import Kind
 from vtpu.reading.text_dumps.assignment_values import assignment_of
 from vtpu.reading.text_dumps.buffer_assignment import read_buffer_assignment_text
-from vtpu.reading.text_dumps.usage_report import read_usage_report
+from vtpu.reading.text_dumps.usage_report import read_usage_report, read_usage_report_proto
 from vtpu.reading.wire import WireError
 
 Read = Callable[[str], bytes]
@@ -223,7 +223,8 @@ class _Reader:
         for report, kind in _REPORTS:
             if path := module.find(_STAGE, report, "text"):
                 return explain_printed(path, kind, self._text(path))
-        return None
+        path = module.find(_STAGE, "memory-usage-report", "proto")
+        return explain_usage(path, read_usage_report_proto(self._read(path))) if path else None
 
     def _text(self, path: str) -> str:
         return self._read(path).decode(errors="replace")

@@ -276,7 +276,7 @@ def _buffers(message: Message) -> tuple[FoundBuffer, ...]:
         for space in message.usage
         if space.color == 0
         for allocation in space.allocations
-        for slot in allocation
+        for slot in allocation.slots
     ]
     return tuple(_of_slot(s) for s in sorted(slots, key=lambda s: -s.size.bytes))
 

@@ -49,7 +49,7 @@ def explain_printed(name: str, kind: Kind, text: str) -> PrintedExplained:
     if kind is Kind.BUFFER_ASSIGNMENT:
         return _assignment(name, read_buffer_assignment_text(text))
     if kind is Kind.USAGE_REPORT:
-        return _usage(name, read_usage_report(text))
+        return explain_usage(name, read_usage_report(text))
     return _live_range(name, read_live_range(text))
 
 
@@ -92,7 +92,8 @@ def _allocation(found: Allocation) -> PrintedPiece:
 # ---- usage report ------------------------------------------------------------------------------
 
 
-def _usage(name: str, found: UsageReport) -> PrintedExplained:
+def explain_usage(name: str, found: UsageReport) -> PrintedExplained:
+    """A memory usage report, from its text or its proto."""
     return PrintedExplained(
         name=name,
         title="Slots of the memory usage report",
@@ -117,8 +118,8 @@ def _slots(space: SpaceUsage) -> list[PrintedPiece]:
             kind="",
             values=slot.values,
         )
-        for slots in space.allocations
-        for slot in slots
+        for allocation in space.allocations
+        for slot in allocation.slots
     ]
 
 
