@@ -39,7 +39,8 @@ class MemoryItem:
     """A piece of memory and what it is.
 
     `name`: the user's name of an argument, or the compiler's of the instruction. `shape` is that of
-    the largest buffer in it, None where the memory is no array. `line` is the user's.
+    the largest buffer in it, None where the memory is no array. `line` is the user's. `is_donated`:
+    it is an argument whose memory a result takes.
     """
 
     occupant: Occupant
@@ -50,6 +51,7 @@ class MemoryItem:
     op_name: str
     layer: str
     line: SourceLine
+    is_donated: bool = False
 
     @property
     def bytes(self) -> int:
@@ -221,6 +223,7 @@ class _Describer:
             op_name=op_name,
             layer="" if is_argument else layer_of(op_name),
             line=line,
+            is_donated=is_argument and self._allocations[occupant.allocation].is_live_out,
         )
 
     def _definition(self, occupant: Occupant) -> tuple[Instruction | None, ArrayShape | None]:

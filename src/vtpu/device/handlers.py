@@ -75,6 +75,19 @@ class Handlers:
 
     # ---- topologies and the client ----
 
+    def explain(self) -> None:
+        """From now on JAX says why it traces a function again."""
+        self._explanations.install()
+
+    def take_over(self, before: Handlers) -> None:
+        """Answers for the topologies of `before` too, and numbers programs on from there."""
+        self._topologies.update(before._topologies)
+        self._numbers = before._numbers
+
+    def topology_facts(self, name: str, options: dict[str, Any]) -> TopologyFacts:
+        """What the compiler says of a topology, as a status if it refuses."""
+        return self._ask_compiler(self._compiler.topology, Topology(name, options))
+
     def create_client(self, options: dict[str, Any]) -> int:  # noqa: ARG002, see below
         """The client of this host. `options` are for a real TPU and change nothing here."""
         handle = self._new_topology(self._topology, self._facts)
