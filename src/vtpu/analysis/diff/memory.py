@@ -52,13 +52,14 @@ class Buffer:
     op_name: str
     layer: str
     line: SourceLine | None
+    is_donated: bool
 
     def is_like(self, other: Buffer) -> bool:
         """Whether it is the same in what matters: not the compiler's name nor where its line went."""
         return all(getattr(self, name) == getattr(other, name) for name in _WHAT_MATTERS)
 
 
-_WHAT_MATTERS = ("kind", "role", "shape", "bytes", "size_bytes", "padding_bytes")
+_WHAT_MATTERS = ("kind", "role", "shape", "bytes", "size_bytes", "padding_bytes", "is_donated")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,6 +233,7 @@ class _Side:
             op_name=item.op_name,
             layer=item.layer,
             line=_line(item),
+            is_donated=item.is_donated,
         )
 
     # Keys by which buffers of both programs are paired, the narrowest first. Names of instructions
