@@ -23,9 +23,15 @@ def test_the_differences_of_each_grouping_sum_to_that_of_the_peak(before, after)
     for space in diff_memory(before, after).spaces:
         for name in PARTS:
             parts = getattr(space, name)
-            assert sum(pair.delta_bytes for pair in parts) == space.peak_bytes.delta
-        assert sum(pair.delta_bytes for pair in space.by_kind) == space.total_bytes.delta
-        assert space.total_bytes.delta == space.peak_bytes.delta + space.free_at_peak_bytes.delta
+            assert deltas(parts) == space.peak_bytes.delta
+        assert deltas(space.by_kind) == space.total_bytes.delta
+        parts = (space.peak_bytes.delta, space.free_at_peak_bytes.delta)
+        assert sum(d or 0 for d in parts) == space.total_bytes.delta
+
+
+def deltas(pairs):
+    assert all(pair.delta_bytes is not None for pair in pairs)
+    return sum(pair.delta_bytes for pair in pairs)
 
 
 @given(usages, usages)

@@ -21,6 +21,7 @@ from vtpu.recording.recording import Recording
 from vtpu.report.program_json_reader import is_program, usage_from_json
 
 _DUMPED = "*after_optimizations.hlo.pb"
+_RECORDING = MAGIC.rstrip(b"0123456789\n")  # of any version
 _KNOWN = (
     "vtpu diff compares recordings of `vtpu run` (run.vtpu), programs in them (run.vtpu::NAME), JSON "
     "of `vtpu check --json`, and XLA's dumps (a folder, or a *.after_optimizations.hlo.pb)"
@@ -41,7 +42,7 @@ def load_comparand(name: str) -> Comparand:
     data = _read(path)
     if not data:
         raise UsageError(f"{path} is empty. {_KNOWN}.")
-    if MAGIC.startswith(data[: len(MAGIC)]):
+    if data.startswith(_RECORDING) or MAGIC.startswith(data):
         recording = parse_recording(data, path)
         return _program_of(recording, path, program) if program else recording
     if program:

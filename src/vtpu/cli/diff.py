@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -42,7 +43,7 @@ def diff_command(
         )
     else:
         diff = diff_memory(one, other)
-        document = memory_diff_document(diff, before, after)
+        document = memory_diff_document(diff, before, after, str(Path.cwd()))
     if json != "-":
         print_document(document, sys.stdout)
     if json:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass
+from enum import StrEnum
 from typing import Any
-
-from pydantic import TypeAdapter
 
 from vtpu.analysis.diff.memory import MemoryDiff
 from vtpu.analysis.diff.runs import RunDiff
@@ -31,7 +31,7 @@ def diff_as_json(diff: MemoryDiff | RunDiff, before: str, after: str) -> dict[st
     `memory` compares two programs, `runs` two recordings; the other one is null. Each pair has a
     `before` and an `after` (null on the side that does not have it), `delta_bytes` and `change`.
     """
-    value = TypeAdapter(type(diff)).dump_python(diff, mode="json")
+    value = _plain(diff)
     return {
         "schema": DIFF_SCHEMA,
         "basis": {path: str(basis) for path, basis in DIFF_BASIS.items()},
@@ -41,3 +41,14 @@ def diff_as_json(diff: MemoryDiff | RunDiff, before: str, after: str) -> dict[st
         "memory": value if isinstance(diff, MemoryDiff) else None,
         "runs": value if isinstance(diff, RunDiff) else None,
     }
+
+
+def _plain(value: Any) -> Any:
+    """Dataclasses as objects of all their fields, the computed ones too; the rest as JSON has it."""
+    if is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, tuple | list):
+        return [_plain(v) for v in value]  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, StrEnum):
+        return str(value)
+    return value

@@ -38,17 +38,18 @@ _MOST_ROWS = 20
 _MOST_PROGRAMS = 3  # whose memory is shown in full
 
 
-def memory_diff_document(
-    diff: MemoryDiff, before: str, after: str, problems: Sequence[str] = ()
-) -> Document:
-    """What differs between two programs; `before` and `after` say where they come from."""
+def memory_diff_document(diff: MemoryDiff, before: str, after: str, folder: str = "") -> Document:
+    """What differs between two programs; `before` and `after` say where they come from.
+
+    Files are named from `folder`.
+    """
     names = (("before", f"{before} ({diff.before})"), ("after", f"{after} ({diff.after})"))
-    sections = [Section("Compared", (Facts(names),)), *_warnings(problems)]
+    sections = [Section("Compared", (Facts(names),))]
     if diff.is_empty:
         text = "Nothing differs: both have the same buffers, of the same sizes, alive at the same peak."
         sections.append(Section("Memory", (Note(text),)))
-    no_folder = Sources("")
-    sections += memory_sections(diff, no_folder, no_folder)
+    sources = Sources(folder)
+    sections += memory_sections(diff, sources, sources)
     return Document(_TITLE, tuple(sections))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from vtpu.analysis.diff.changes import Figure, Pair
 from vtpu.analysis.diff.memory import Buffer, MemoryDiff, Part, SpaceDiff
 from vtpu.evidence import Basis
+from vtpu.program.memory import MemorySpace
 from vtpu.report.document import (
     Block,
     Bytes,
@@ -38,7 +39,8 @@ def memory_sections(
     if elsewhere := [note for s in different if (note := _elsewhere(s))]:
         text = f"{', '.join(elsewhere)}: these are alive at no peak; the JSON report lists them."
         blocks.append(Note(text))
-    details = (s for space in different for s in _space(space, before, after, of))
+    shown = (space for space in different if space.color != MemorySpace.SFLAG)  # semaphores
+    details = (s for space in shown for s in _space(space, before, after, of))
     return (Section(_heading("memory", of), tuple(blocks)), *details)
 
 
