@@ -15,6 +15,7 @@ import numpy as np
 
 from vtpu.analysis.argument_roles import Argument, Role, judge_roles, tree_of
 from vtpu.analysis.live_ranges import Occupant, find_occupants
+from vtpu.analysis.result_numbers import result_numbers
 from vtpu.analysis.source_lines import UNKNOWN_LINE, SourceLine, UserLines
 from vtpu.program.memory import AllocationKind, MemorySpace, ProgramMemory, space_name
 from vtpu.program.modules import Instruction, Module
@@ -38,7 +39,8 @@ _PHASE_ROLES = {
 class MemoryItem:
     """A piece of memory and what it is.
 
-    `name`: the user's name of an argument, or the compiler's of the instruction. `shape` is that of
+    `name`: the user's name of an argument, the number of a result, or the compiler's name of the
+    instruction. `shape` is that of
     the largest buffer in it, None where the memory is no array. `line` is the user's. `is_donated`:
     it is an argument whose memory a result takes.
     """
@@ -206,6 +208,7 @@ class _Describer:
         self._allocations = {a.index: a for a in memory.assignment.allocations}
         self._lines = lines
         self._parameters = self._module.parameters()
+        self._results = result_numbers(self._module)
         self._roles = dict(enumerate(judge_roles(_arguments(self._module, self._parameters))))
 
     def __call__(self, occupant: Occupant) -> MemoryItem:
@@ -227,15 +230,19 @@ class _Describer:
         )
 
     def _definition(self, occupant: Occupant) -> tuple[Instruction | None, ArrayShape | None]:
-        """The instruction that names an occupant: of equal buffers the first with a source."""
+        """The instruction that names an occupant, and its array.
+
+        Of a result the one that makes it, though its memory may hold others before; else of equally
+        large buffers the first with a source.
+        """
+        known = [b for n in occupant.buffers if (b := self._buffers.get(n)) is not None]
+        results = [b for b in known if (b.instruction, b.index) in self._results]
+        if occupant.kind is AllocationKind.OUTPUT and results:
+            known = results
         best: tuple[Instruction | None, ArrayShape | None] = (None, None)
-        largest = self._size(occupant.buffers[0]) if occupant.buffers else 0
-        for buffer in occupant.buffers:
-            logical = self._buffers.get(buffer)
-            if logical is None or logical.size < largest:
-                continue
+        for logical in known:
             instruction = self._module.by_id.get(logical.instruction)
-            if instruction is None:
+            if instruction is None or logical.size < known[0].size:
                 continue
             found = element_at(instruction.shape, logical.index)
             shape = found if isinstance(found, ArrayShape) else None
@@ -243,17 +250,22 @@ class _Describer:
                 best = (instruction, shape or best[1])
         return best
 
-    def _size(self, buffer: int) -> int:
-        logical = self._buffers.get(buffer)
-        return logical.size if logical else 0
-
     def _name(self, occupant: Occupant, definition: Instruction | None) -> str:
         if occupant.kind is AllocationKind.ARGUMENT:
             number = self._allocations[occupant.allocation].parameter
             if number is not None and number < len(self._parameters):
                 parameter = self._parameters[number]
                 return parameter.op_name or parameter.name
+        if occupant.kind is AllocationKind.OUTPUT and (place := self._result(occupant)) is not None:
+            return f"result{''.join(f'[{n}]' for n in place)}"
         return definition.name if definition else f"allocation {occupant.allocation}"
+
+    def _result(self, occupant: Occupant) -> tuple[int, ...] | None:
+        for buffer in occupant.buffers:
+            logical = self._buffers.get(buffer)
+            if logical and (logical.instruction, logical.index) in self._results:
+                return self._results[logical.instruction, logical.index]
+        return None
 
     def _role(
         self, occupant: Occupant, definition: Instruction | None, shape: ArrayShape | None

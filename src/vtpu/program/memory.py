@@ -18,12 +18,14 @@ class MemorySpace(IntEnum):
     """Memories that buffers are in. Values are libtpu's colours, `S(n)` in a layout.
 
     Which is which was found by what libtpu 0.0.42 and 0.0.50 place there and what their logs call
-    it: semaphores of asynchronous copies are in 2 (`sflag`), scalars of loops in 6.
+    it: semaphores of asynchronous copies are in 2 (`sflag`), the common memory of v4 is 3, scalars of
+    loops are in 6.
     """
 
     HBM = 0
     VMEM = 1
     SFLAG = 2
+    CMEM = 3
     HOST = 5
     SMEM = 6
 
@@ -31,7 +33,7 @@ class MemorySpace(IntEnum):
 def space_name(color: int) -> str:
     """The name of a memory space, `color 7` for one that is not known."""
     try:
-        return MemorySpace(color).name.lower() if color > 2 else MemorySpace(color).name
+        return MemorySpace(color).name if color != MemorySpace.HOST else "host memory"
     except ValueError:
         return f"color {color}"
 

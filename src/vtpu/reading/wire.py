@@ -28,6 +28,8 @@ def read_varint(data: memoryview, at: int) -> tuple[int, int]:
             if byte < 0x80:
                 return value, at
             shift += 7
+            if shift > 63:  # ten bytes hold 64 bits; foreign bytes would make a number without end
+                raise WireError("a number is too long")
     except IndexError:
         raise WireError("a number is cut") from None
 
@@ -40,6 +42,14 @@ def read_fields(data: bytes | memoryview) -> Iterator[tuple[int, Value]]:
     """
     for number, value, _ in read_spans(data):
         yield number, value
+
+
+def readable_fields(data: bytes | memoryview, problems: list[str]) -> Iterator[tuple[int, Value]]:
+    """The fields of a message up to where it is damaged, which is added to `problems`."""
+    try:
+        yield from read_fields(data)
+    except WireError as error:
+        problems.append(f"the file is cut or damaged: {error}")
 
 
 def read_spans(data: bytes | memoryview) -> Iterator[tuple[int, Value, memoryview]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -55,7 +55,12 @@ def program_sections(report: ProgramReport) -> tuple[Section, ...]:
     if usage is None or not report.has_assignment:
         return tuple(sections)
     if usage.hbm:
-        sections += [_totals(usage.hbm), _peak(usage, usage.hbm, report), *_groups(usage.hbm)]
+        line = Sources(report.origin.folder).line
+        sections += [
+            _totals(usage.hbm),
+            _peak(usage, usage.hbm, line),
+            *_groups(usage.hbm, line),
+        ]
     if others := [s for s in usage.spaces if s.color != MemorySpace.HBM]:
         sections.append(_other_spaces(usage, others))
     if report.figures:
@@ -139,8 +144,7 @@ def _totals(hbm: SpaceUsage) -> Section:
     return Section("What the compiler sets aside", (Table(columns, tuple(rows)), Note(note)))
 
 
-def _peak(usage: MemoryUsage, hbm: SpaceUsage, report: ProgramReport) -> Section:
-    line = Sources(report.origin.folder).line
+def _peak(usage: MemoryUsage, hbm: SpaceUsage, line: Callable[..., Cell]) -> Section:
     alive = hbm.at_peak()
     rows = [_item(item, line) for item in alive[:_MOST_ROWS]]
     if rest := alive[_MOST_ROWS:]:
@@ -199,21 +203,34 @@ def _curve(live: np.ndarray) -> str:
     return "".join(_BARS[round(top / most * (len(_BARS) - 1))] for top in tops)
 
 
-def _groups(hbm: SpaceUsage) -> tuple[Section, ...]:
+def _groups(hbm: SpaceUsage, line: Callable[..., Cell]) -> tuple[Section, ...]:
     alive = hbm.at_peak()
+    lines = {i.place: line(i.line) for i in alive if i.line.line}
     by: tuple[tuple[str, Callable[[MemoryItem], str]], ...] = (
         ("role", lambda i: str(i.role)),
         ("layer", lambda i: i.layer),
         ("line", lambda i: i.place),
         ("dtype", lambda i: i.dtype),
     )
-    tables = tuple(_group_table(name, group_by(alive, key), hbm.peak_bytes) for name, key in by)
+    tables = tuple(
+        _group_table(name, group_by(alive, key), hbm.peak_bytes, lines if name == "line" else {})
+        for name, key in by
+    )
     return (Section("The peak by role, layer, line and dtype", tables),)
 
 
-def _group_table(name: str, groups: tuple[Group, ...], whole: int) -> Table:
+def _group_table(
+    name: str, groups: tuple[Group, ...], whole: int, cells: Mapping[str, Cell]
+) -> Table:
+    """`cells`: how keys look, where not as text."""
     rows = tuple(
-        (g.key, Bytes(g.bytes), Share(g.bytes, whole), Bytes(g.padding_bytes), Count(g.count))
+        (
+            cells.get(g.key, g.key),
+            Bytes(g.bytes),
+            Share(g.bytes, whole),
+            Bytes(g.padding_bytes),
+            Count(g.count),
+        )
         for g in groups[:_MOST_ROWS]
     )
     columns = (
