@@ -247,7 +247,7 @@ class _Side:
         return item.name if _is_argument(item) else self.line_key(item)
 
     def _exactly(self, item: MemoryItem) -> Hashable:
-        what = (item.occupant.kind, item.opcode, str(item.shape), item.bytes)
+        what = (item.occupant.kind, item.opcode, item.shape, item.bytes)
         return (self._place(item), item.op_name, what, id(item) in self._alive)
 
     def _operation(self, item: MemoryItem) -> Hashable:
