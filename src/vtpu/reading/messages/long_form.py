@@ -431,7 +431,7 @@ def _value(text: str, at: int) -> tuple[str, int]:
         if not following.strip() or _NEXT.match(following) or is_gap(following):
             break
         end = _line_end(text, end + 1)
-    return text[at:end].strip(), end
+    return re.sub(r"\s*\n\s*", " ", text[at:end].strip()), end
 
 
 def _line_end(text: str, at: int) -> int:
