@@ -182,6 +182,27 @@ print(jnp.empty((2,)).sum(), jax.lax.empty((2,), jnp.float32).shape)
     run.succeeded("0.0 (2,)\n")
 
 
+def test_what_took_too_long_and_still_runs_is_not_started_again(bench: Bench) -> None:
+    run = bench.run(
+        """
+import jax, jax.numpy as jnp, threading
+endless = jax.jit(lambda x: jax.lax.while_loop(lambda x: x > 0, lambda x: x * 0 + 1, x))
+for i in range(1, 5):
+    int(endless(i))
+print(threading.active_count())
+x = endless(1)
+for _ in range(3):
+    x = endless(x)
+    int(x)
+print(threading.active_count())
+""",
+        VTPU_VALUES_BUDGET="2s",
+    )
+    run.succeeded("2\n2\n")
+    assert [(line, times) for line, _, times, _ in whys(run)] == [("int", 4), ("int", 3)]
+    assert (run.summary.values.computed_s or 0) < 8
+
+
 CALLBACK = """
 import jax, jax.numpy as jnp
 x = jnp.ones((64, 64))
