@@ -13,7 +13,7 @@ from vtpu.analysis.source_lines import UserLines
 from vtpu.chips import Slice, parse_slice
 from vtpu.checks.compiling import compile_program
 from vtpu.checks.lowering import lower
-from vtpu.checks.modules import is_module, start_compiling
+from vtpu.checks.modules import start_compiling, start_exported, start_lowered
 from vtpu.device.attach import (
     Session,
     compiling_session,
@@ -21,6 +21,7 @@ from vtpu.device.attach import (
     devices_to_compile_for,
 )
 from vtpu.device.settings import read_settings
+from vtpu.errors import UsageError
 from vtpu.report.program_report import program_document
 from vtpu.report.text import print_document
 
@@ -125,9 +126,22 @@ def _preparation(
     wanted: Slice,
 ) -> Callable[[], Any]:
     """What compiles the target. Tracing happens here, so that its errors are the user's own."""
-    if is_module(target):
-        return start_compiling(target, devices or devices_to_compile_for(session, wanted))
-    if hasattr(target, "compile") and not callable(target):
+    import jax.export
+
+    if isinstance(target, jax.export.Exported) and (args or kwargs):
+        target = target.call
+    if callable(target):
+        return lower(target, args, kwargs, devices).compile
+    if isinstance(target, jax.stages.Lowered) and devices is None:
         return target.compile
-    function: Any = getattr(target, "call", target) if hasattr(target, "in_avals") else target
-    return lower(function, args, kwargs, devices).compile
+    described = devices or devices_to_compile_for(session, wanted)
+    if isinstance(target, jax.stages.Lowered):
+        return start_lowered(target, described)
+    if isinstance(target, jax.export.Exported):
+        return start_exported(target, described)
+    if isinstance(target, str | bytes | bytearray):
+        return start_compiling(target, described)
+    raise UsageError(
+        f"there is nothing to compile in {type(target).__name__}. Give a function with its arguments, "
+        "a jax.stages.Lowered, a jax.export.Exported or its bytes, or StableHLO or HLO as text or bytes."
+    )
