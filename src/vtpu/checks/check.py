@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from vtpu.analysis.program_memory import MemoryUsage
 from vtpu.analysis.program_report import Origin, ProgramReport, report_program
 from vtpu.analysis.source_lines import UserLines
-from vtpu.chips import Slice, parse_slice
 from vtpu.checks.compiling import compile_program
 from vtpu.checks.lowering import lower
 from vtpu.checks.modules import start_compiling, start_exported, start_lowered
+from vtpu.chips import Slice, parse_slice
 from vtpu.device.attach import (
     Session,
     compiling_session,
@@ -68,7 +68,7 @@ class Check:
         return text.getvalue()
 
 
-def check(target: Any, *args: Any, on: str | None = None, **kwargs: Any) -> Check:
+def check(target: Any, /, *args: Any, on: str | None = None, **kwargs: Any) -> Check:
     """Compiles a program for a slice, without a chip, and says where its memory goes.
 
     Args:
@@ -86,6 +86,13 @@ def check(target: Any, *args: Any, on: str | None = None, **kwargs: Any) -> Chec
         vtpu.errors.CompilerDied, vtpu.errors.CompilerMissing: libtpu crashed or is not installed.
         Exception: whatever the function raises while it is traced.
     """
+    return check_call(target, args, kwargs, on)
+
+
+def check_call(
+    target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], on: str | None = None
+) -> Check:
+    """The same with the arguments apart, so that one of them may be called `on`."""
     attached = current_session()
     wanted = parse_slice(on) if on else attached.slice if attached else _default_slice()
     session = compiling_session()
@@ -120,7 +127,7 @@ def _default_slice() -> Slice:
 def _preparation(
     target: Any,
     args: Sequence[Any],
-    kwargs: dict[str, Any],
+    kwargs: Mapping[str, Any],
     devices: list[Any] | None,
     session: Session,
     wanted: Slice,

@@ -50,7 +50,7 @@ def _exported(data: bytes) -> Any:
 
     try:
         return jax.export.deserialize(bytearray(data))
-    except Exception:  # noqa: BLE001, flatbuffers raises whatever the bytes lead it to
+    except Exception:
         return None
 
 
@@ -123,7 +123,7 @@ def _parse_bytecode(context: Any, data: bytes) -> Any:
     with context:
         try:
             return deserialize_portable_artifact(data)
-        except Exception:  # noqa: BLE001, then it is bytecode of a dialect as it is
+        except Exception:
             return ir.Module.parse(data)
 
 
