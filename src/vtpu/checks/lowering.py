@@ -38,6 +38,16 @@ def lower(
         return jitted.lower(*args, **kwargs)
 
 
+def raised_while_traced(error: BaseException) -> bool:
+    """Whether an exception is the user's own, or JAX's about the user's function or arguments."""
+    frames = error.__traceback__
+    while frames is not None:
+        if frames.tb_frame.f_code is lower.__code__:
+            return True
+        frames = frames.tb_next
+    return False
+
+
 def _default_device(args: Any, kwargs: Any, device: Any) -> AbstractContextManager[Any]:
     """Where no argument says for which device a program is, JAX's default does."""
     leaves = jax.tree.leaves((args, kwargs))
