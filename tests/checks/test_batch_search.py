@@ -13,7 +13,7 @@ ROOM = 10**9
 
 
 def searched(
-    need, *, start=8, unit=1, most=24, resolution=None, works=lambda batch: True, tiles=None
+    need, *, start=8, unit=1, most=24, resolution=None, works=lambda _: True, tiles=None
 ):
     asked = []
 
