@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vtpu.analysis.explanations import ProgramExplained, explain_program
+from vtpu.analysis.explanations import (
+    ProgramExplained,
+    TextExplained,
+    explain_program,
+    explain_text,
+)
 from vtpu.analysis.program_report import Origin
 from vtpu.analysis.programs import need_bytes
 from vtpu.analysis.recorded_programs import memory_of
@@ -32,14 +37,15 @@ class RecordedProgram:
 class RecordingExplained:
     """A run's programs, those that did not compile first, then the largest.
 
-    `failures`: each program that did not compile, in detail; `chosen`: the largest one, or the one
-    that was asked for.
+    `failures`: each program that did not compile, in detail; `errors`: what the compiler said of those
+    of which it left no module; `chosen`: the largest one, or the one that was asked for.
     """
 
     name: str
     folder: str
     programs: tuple[RecordedProgram, ...]
     failures: tuple[ProgramExplained, ...]
+    errors: tuple[TextExplained, ...]
     chosen: ProgramExplained | None
     problems: tuple[str, ...]
 
@@ -63,13 +69,14 @@ def explain_recording(
     named = [r for r in rows if wanted is None or r.name == wanted]
     if wanted is not None and not named:
         raise NoSuchProgram(wanted)
-    failed = [e for r in named if r.error and (e := details.explain(by_number[r.number]))]
+    failed = [(r, details.explain(by_number[r.number])) for r in named if r.error]
     chosen = next((r for r in named if not r.error), None)
     return RecordingExplained(
         name=name,
         folder=recording.run.folder,
         programs=tuple(rows),
-        failures=tuple(failed),
+        failures=tuple(found for _, found in failed if found),
+        errors=tuple(explain_text(r.name, r.error or "") for r, found in failed if not found),
         chosen=details.explain(by_number[chosen.number]) if chosen else None,
         problems=recording.problems,
     )

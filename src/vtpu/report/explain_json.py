@@ -64,6 +64,7 @@ def _explained(explained: Explained) -> dict[str, Any]:
                 "name": explained.name,
                 "programs": [_plain(p) for p in explained.programs],
                 "failures": [_program(f) for f in explained.failures],
+                "errors": [_plain(e) for e in explained.errors],
                 "chosen": _program(explained.chosen) if explained.chosen else None,
                 "problems": list(explained.problems),
             }

@@ -31,6 +31,10 @@ from vtpu.units import counted
 
 _MOST_ROWS = 20
 _MOST_FAILURES = 3
+_OTHER_BACKEND = (
+    "Of a module for a CPU or GPU, what is called HBM below is the memory of that device: the first "
+    "memory space."
+)
 
 Explained = (
     TextExplained
@@ -135,6 +139,8 @@ def _dump(explained: DumpExplained) -> tuple[Section, ...]:
     notes: list[Block] = [table]
     if len(explained.programs) > 1 and explained.chosen:
         notes.append(Note(f"In detail: {explained.chosen.name}; another one with --module NAME."))
+    if any(p.backend in ("cpu", "gpu") for p in explained.programs):
+        notes.append(Note(_OTHER_BACKEND))
     sections = [Section("Modules of the dump", tuple(notes)), *_problems(explained.problems)]
     if explained.chosen:
         sections += _program(explained.chosen)
@@ -236,7 +242,9 @@ def _recording(explained: RecordingExplained) -> tuple[Section, ...]:
     sections = [_recording_table(explained), *_problems(explained.problems)]
     for failure in explained.failures[:_MOST_FAILURES]:
         sections += _program(failure)
-    if explained.chosen and not explained.failures:
+    for error in explained.errors[:_MOST_FAILURES]:
+        sections += message_sections(error)
+    if explained.chosen and not explained.failures and not explained.errors:
         sections += _program(explained.chosen)
     return tuple(sections)
 
@@ -261,7 +269,8 @@ def _recording_table(explained: RecordingExplained) -> Section:
         Column("line"),
     )
     left_out = max(0, len(explained.programs) - _MOST_ROWS)
-    shown = (*explained.failures, *((explained.chosen,) if explained.chosen else ()))
+    chosen = (explained.chosen,) if explained.chosen else ()
+    shown = (*explained.failures, *explained.errors, *chosen)
     notes = [Note(f"In detail: {shown[0].name}; another one with --module NAME.")] if shown else []
     return Section("Programs by need", (Table(columns, rows, left_out), *notes))
 

@@ -137,9 +137,10 @@ def _name(finding: Finding) -> str:
 
 
 def _meaning(finding: Finding) -> str:
-    if finding.sentence == finding.cause:
-        return finding.cause
-    return f"{finding.cause}: {finding.sentence}"
+    """The sentence, with the cause in one word where it does not say it."""
+    if finding.cause in finding.sentence:
+        return finding.sentence
+    return f"{finding.sentence} ({finding.cause})"
 
 
 def _parts(parts: tuple[tuple[str, PrintedSize], ...]) -> Table:
