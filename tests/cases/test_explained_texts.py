@@ -74,3 +74,20 @@ def test_codes_have_pages(answers: dict[str, dict[str, Any]], name: str) -> None
             assert finding["page"] == f"https://openxla.org/xla/errors/error_{code[1:]}"
     if code := expected(name).get("code"):
         assert code in {f["code"] for f in answers[name]["findings"]}
+
+
+def test_advice_is_about_the_memory_that_was_lacking(answers: dict[str, dict[str, Any]]) -> None:
+    def advice(name: str) -> list[dict[str, Any]]:
+        (finding,) = answers[name]["findings"]
+        return finding["advice"]
+
+    (padding,) = advice("hbm-joined-lines")
+    assert padding["fits"]  # without padding it would
+    assert padding["saves"]["bytes"] == pytest.approx(12.70 * GIB, abs=0.02 * GIB)
+    (compilers_own,) = advice("vmem-same-label-twice")
+    assert "not a user's block size" in compilers_own["text"]
+    grid, limit = advice("vmem-scoped-e1001")
+    assert "a grid and BlockSpecs" in grid["text"]
+    assert "xla_tpu_scoped_vmem_limit_kib" in limit["text"]
+    (dump,) = advice("hbm-short-e1000")
+    assert "--xla_dump_to" in dump["text"]

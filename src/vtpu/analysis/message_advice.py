@@ -38,7 +38,7 @@ class Advice:
 def advise(message: Message, cause: Cause) -> tuple[Advice, ...]:  # noqa: PLR0911 - by kind
     """What would help, most telling first; nothing where the message is no failure."""
     match message:
-        case MemoryReport() if not message.fits and message.space in ("hbm", None):
+        case MemoryReport() if not message.fits and cause not in _OTHER_THAN_HBM:
             return tuple(_hbm(message))
         case ScopedTooLarge():
             return tuple(_kernel(message))
@@ -55,6 +55,7 @@ def advise(message: Message, cause: Cause) -> tuple[Advice, ...]:  # noqa: PLR09
             return (Advice(text),) if text else ()
 
 
+_OTHER_THAN_HBM = (Cause.SPILLS, Cause.KERNEL, Cause.COMPILER, Cause.SCALAR_MEMORY)
 _BREAKDOWN = (
     "for the table of buffers, compile with XLA_FLAGS=--xla_dump_to=FOLDER (a failed compile leaves its "
     "dump too) and give the folder to vtpu explain, or run vtpu check on the function"

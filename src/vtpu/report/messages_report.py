@@ -8,6 +8,7 @@ from vtpu.analysis.explanations import TextExplained
 from vtpu.analysis.message_advice import Advice
 from vtpu.analysis.message_findings import Finding, FoundBuffer
 from vtpu.evidence import Basis
+from vtpu.reading.messages.verdicts import Cause
 from vtpu.reading.printed.sizes import PrintedSize
 from vtpu.report.document import (
     Block,
@@ -138,7 +139,7 @@ def _name(finding: Finding) -> str:
 
 def _meaning(finding: Finding) -> str:
     """The sentence, with the cause in one word where it does not say it."""
-    if finding.cause in finding.sentence:
+    if finding.cause in finding.sentence or finding.cause == Cause.UNKNOWN.value:
         return finding.sentence
     return f"{finding.sentence} ({finding.cause})"
 
