@@ -1,5 +1,27 @@
-"""Device memory with addresses."""
+"""Device memory with addresses: the virtual slice's arena, and models of allocators."""
 
 from vtpu.hbm._arena import Arena, Block
+from vtpu.hbm.allocator import Allocator, Placed
+from vtpu.hbm.bfc import Bfc
+from vtpu.hbm.two_ended import (
+    Compaction,
+    End,
+    Fit,
+    Reservations,
+    TpuAssumptions,
+    TwoEndedArena,
+)
 
-__all__ = ["Arena", "Block"]
+__all__ = [
+    "Allocator",
+    "Arena",
+    "Bfc",
+    "Block",
+    "Compaction",
+    "End",
+    "Fit",
+    "Placed",
+    "Reservations",
+    "TpuAssumptions",
+    "TwoEndedArena",
+]
