@@ -1,7 +1,7 @@
 """Device memory with addresses: the virtual slice's arena, and models of allocators."""
 
 from vtpu.hbm._arena import Arena, Block
-from vtpu.hbm.allocator import Allocator, Placed
+from vtpu.hbm.allocator import Allocator, AllocatorName, Placed
 from vtpu.hbm.bfc import Bfc
 from vtpu.hbm.two_ended import (
     Compaction,
@@ -14,6 +14,7 @@ from vtpu.hbm.two_ended import (
 
 __all__ = [
     "Allocator",
+    "AllocatorName",
     "Arena",
     "Bfc",
     "Block",

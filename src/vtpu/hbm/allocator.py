@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Protocol, TypeVar
+
+
+class AllocatorName(StrEnum):
+    """Which model."""
+
+    TPU = "tpu"  # the TPU runtime
+    BFC = "bfc"  # XLA's GPU client as JAX sets it
+    GROWTH = "growth"  # TensorFlow with allow_growth
 
 
 class Placed(Protocol):
