@@ -216,8 +216,9 @@ class _DeviceRun:
 
     def _failure(self, failure: ReplayFailure) -> RunFailure:
         event = self.recording.events[failure.event]
-        is_first = bool(failure.blocks)
-        alive = alive_at(self.recording, self.device, failure.event, self.lines) if is_first else ()
+        alive: tuple[AliveGroup, ...] = ()
+        if failure.blocks:
+            alive = alive_at(self.recording, self.device, self._time_of(failure), self.lines)
         return RunFailure(
             event=failure.event,
             time_s=int(event["time_ns"]) / 1e9,
@@ -234,13 +235,18 @@ class _DeviceRun:
             alive=alive,
         )
 
+    def _time_of(self, failure: ReplayFailure) -> int:
+        """The event before which all had happened: outputs are placed after their execution began."""
+        before = self.requests.event[: failure.row]
+        return max(failure.event, int(before[-1]) + 1 if len(before) else 0)
+
     def _in_the_way(self, failure: ReplayFailure) -> tuple[HeldArray, ...]:
         if failure.lacks_bytes or self.choice.has_regions:
             return ()
         at_bottom = failure.is_reservation and self.choice.is_two_ended
         limit = self.choice.facts.limit_bytes
         found = in_the_way(failure.blocks, failure.wanted, limit, at_bottom=at_bottom)
-        rows = holders(self.recording, self.device, failure.event)
+        rows = holders(self.recording, self.device, self._time_of(failure))
         known = [replace(b, block=rows[b.block]) for b in found if b.block in rows]
         own = [replace(b, block=failure.event) for b in found if b.block == OWN_OUTPUT]
         return held_arrays(self.recording, [*known, *own], self.lines)

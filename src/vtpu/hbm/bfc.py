@@ -89,6 +89,8 @@ class Bfc:
 
     def reserve(self, size: int, program: int = 0) -> bool:  # noqa: ARG002 - no program is special
         """Whether a run finds `size` bytes: a chunk of the same pool, freed after the run."""
+        if self._free.best(size) is not None:
+            return True  # taking the chunk and freeing it again leaves all as it is
         chunk = self.allocate(size)
         if chunk is not None:
             self.free(chunk)
@@ -112,8 +114,8 @@ class Bfc:
     @property
     def largest_free(self) -> int:
         """The largest request that would be met: by a chunk, or by a region that can be had."""
-        more = self._limit - self._pool + (self._idle if self._collects else 0)
-        return max(self._free.largest()[1], more)
+        more = self._limit - self._pool + self._idle * self._collects
+        return max(self._free.largest, more)
 
     @property
     def reservable(self) -> int:

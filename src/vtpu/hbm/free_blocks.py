@@ -57,11 +57,14 @@ class FreeBlocks:
         at = bisect_left(self._order, size << _ADDRESS_BITS)
         return [entry & _ADDRESS for entry in self._order[at:]]
 
-    def largest(self) -> tuple[int, int]:
-        """Start and size of the largest piece; (0, 0) when nothing is free."""
-        if not self._order:
-            return 0, 0
-        return self._order[-1] & _ADDRESS, self._order[-1] >> _ADDRESS_BITS
+    @property
+    def largest(self) -> int:
+        """Bytes of the largest piece; 0 when nothing is free."""
+        return self._order[-1] >> _ADDRESS_BITS if self._order else 0
+
+    def largest_start(self, size: int) -> int | None:
+        """The start of the largest piece, if it holds `size`."""
+        return self._order[-1] & _ADDRESS if self.largest >= size else None
 
     def size_at(self, start: int) -> int:
         """Bytes of the piece that starts at `start`; 0 if none does."""

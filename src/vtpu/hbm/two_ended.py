@@ -131,7 +131,7 @@ class TwoEndedArena:
     @property
     def largest_free(self) -> int:
         """Bytes of the largest free piece."""
-        return self._free.largest()[1]
+        return self._free.largest
 
     @property
     def reservable(self) -> int:
@@ -153,8 +153,7 @@ class TwoEndedArena:
         if self._assumed.fit is Fit.BEST:
             return self._free.best(size)
         if self._assumed.fit is Fit.WORST:
-            start, largest = self._free.largest()
-            return start if largest >= size else None
+            return self._free.largest_start(size)
         fill_high = self._assumed.end is End.HIGH
         return self._free.highest(size) if fill_high else self._free.lowest(size)
 
