@@ -10,6 +10,7 @@ from vtpu.analysis.allocators import choose_allocator
 from vtpu.analysis.replay import replay
 from vtpu.analysis.replay_summary import summarize_replay
 from vtpu.analysis.requests import RequestKind, requests_of
+from vtpu.analysis.source_lines import LineFinder
 from vtpu.errors import UsageError
 from vtpu.hbm import AllocatorName, Arena, Bfc, TwoEndedArena
 from vtpu.recording.events import EventFlag, EventKind
@@ -315,3 +316,17 @@ def test_the_series_holds_the_fullest_moment_of_each_part():
     assert len(device.moments) == 12
     assert len(device.series) == 200
     assert device.peak_bytes == Q
+
+
+def test_other_assumptions_are_not_tried_on_runs_that_are_too_long(monkeypatch):
+    from vtpu.analysis import failures, replay_summary
+
+    monkeypatch.setattr(replay_summary, "MOST_UNASKED", 5)
+    monkeypatch.setattr(failures, "MOST_UNASKED", 5)
+    rows = [allocate(n, Q) for n in range(1, 9)] + [failure(99 * Q)]
+    (device,) = summary_of(*rows).devices
+    assert device.varied is None
+    assert device.what_ifs  # of a failure they are what was asked for
+    found = recording(*rows)
+    (failed,) = failures.find_memory_failures(found, LineFinder(found))
+    assert failed.what_ifs is None

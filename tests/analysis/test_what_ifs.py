@@ -107,6 +107,7 @@ def test_donation_to_the_execution_that_found_no_room_avoids_it():
     found = what_ifs(run)["donation"]
     assert found.avoids_failure
     assert found.peak_bytes == 12 * Q
+    assert found.what.endswith("to jit_step (if nothing needs them later)")
     assert len(replay(run.requests, Arena(LIMIT)).failures) == 1
 
 
@@ -171,6 +172,13 @@ def test_what_stays_is_placed_before_what_comes_and_goes():
     found = what_ifs(run)["reordering"]
     assert found.avoids_failure
     assert found.largest_free_bytes == LIMIT - 10 * Q
+
+
+def test_an_update_is_not_made_before_what_it_replaces():
+    rows = (allocate(1, Q), execute(1), allocate(2, 4 * Q, program=1), free(1, Q), failure(99 * Q))
+    assert len(list(reordering(context_of(*rows)))) == 1
+    step = program(1, parameter_shapes=("f32[8,128]{1,0}",))
+    assert list(reordering(context_of(*rows, programs=(step,)))) == []
 
 
 def test_what_stays_is_first_already():

@@ -13,7 +13,7 @@ from vtpu.analysis.obstacles import HeldArray, held_arrays
 from vtpu.analysis.requests import requests_of
 from vtpu.analysis.source_lines import LineFinder, SourceLine
 from vtpu.analysis.what_if_changes import Context
-from vtpu.analysis.what_ifs import WhatIf, find_what_ifs
+from vtpu.analysis.what_ifs import MOST_UNASKED, WhatIf, find_what_ifs
 from vtpu.hbm import Arena
 from vtpu.recording.events import EventFlag, EventKind, of_kind
 from vtpu.recording.recording import Recording
@@ -25,7 +25,8 @@ class MemoryFailure:
 
     `is_reservation`: of a program's temporaries, which need one block at the bottom of memory.
     `is_fragmentation`: enough bytes were free, but not in one piece; `in_the_way`: the arrays without
-    which they would have been. `what_ifs`: what would have helped, of the first failure only.
+    which they would have been. `what_ifs`: what would have helped, of the first failure only; null
+    where the run is too long to try that unasked.
     """
 
     device: int
@@ -39,7 +40,7 @@ class MemoryFailure:
     largest_free_bytes: int
     reservable_bytes: int
     in_the_way: tuple[HeldArray, ...] = ()
-    what_ifs: tuple[WhatIf, ...] = ()
+    what_ifs: tuple[WhatIf, ...] | None = ()
 
 
 def find_memory_failures(recording: Recording, lines: LineFinder) -> tuple[MemoryFailure, ...]:
@@ -78,10 +79,12 @@ def _failure(recording: Recording, row: int, lines: LineFinder) -> MemoryFailure
     )
 
 
-def _what_ifs(recording: Recording, row: int, lines: LineFinder) -> tuple[WhatIf, ...]:
+def _what_ifs(recording: Recording, row: int, lines: LineFinder) -> tuple[WhatIf, ...] | None:
     """What would have helped against the failure at `row`, by replay on the slice's own arena."""
     device = int(recording.events["device"][row])
     requests = requests_of(recording, device).until(row)
+    if len(requests) > MOST_UNASKED:
+        return None
     run = Context(recording=recording, device=device, requests=requests, event=row, lines=lines)
     return find_what_ifs(run, lambda: Arena(recording.run.hbm_bytes), failed=True)
 

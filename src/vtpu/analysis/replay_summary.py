@@ -16,7 +16,7 @@ from vtpu.analysis.requests import Requests, holders, requests_of
 from vtpu.analysis.source_lines import LineFinder, SourceLine
 from vtpu.analysis.summary import RunFacts, problems_of, run_facts
 from vtpu.analysis.what_if_changes import Context
-from vtpu.analysis.what_ifs import WhatIf, find_what_ifs
+from vtpu.analysis.what_ifs import MOST_UNASKED, WhatIf, find_what_ifs
 from vtpu.errors import UsageError
 from vtpu.recording.recording import Recording
 
@@ -24,7 +24,6 @@ _FRAGMENTED = 0.25
 _NUM_MOMENTS = 12
 _NUM_POINTS = 400
 _MOST_FAILURES = 20
-_MOST_VARIED = 200_000  # requests of a device; seven more replays of more would take minutes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +89,8 @@ class DeviceReplay:
     `fitted`: requests that found no room in the recorded run and find it here; what the program would
     have done then is not known. `is_cut`: the replay ends at a failure that the recorded run did not
     have. `moments`: the fullest of each of equal parts of the run; `series`: the same in finer parts.
-    `varied`: null where the run is too long for it. `what_ifs` are about the first failure or, without
-    one, about the moment `worst` of highest fragmentation.
+    `what_ifs` are about the first failure or, without one, about the moment `worst` if memory is in
+    pieces then. They, without a failure, and `varied` are null where the run is too long to try.
     """
 
     devices: tuple[int, ...]
@@ -107,7 +106,7 @@ class DeviceReplay:
     fitted: int
     num_failures: int
     failures: tuple[RunFailure, ...]
-    what_ifs: tuple[WhatIf, ...]
+    what_ifs: tuple[WhatIf, ...] | None
     varied: tuple[Varied, ...] | None
     moments: tuple[Moment, ...]
     series: tuple[Moment, ...]
@@ -251,11 +250,13 @@ class _DeviceRun:
         own = [replace(b, block=failure.event) for b in found if b.block == OWN_OUTPUT]
         return held_arrays(self.recording, [*known, *own], self.lines)
 
-    def _what_ifs(self, result: Replay, worst: int) -> tuple[WhatIf, ...]:
+    def _what_ifs(self, result: Replay, worst: int) -> tuple[WhatIf, ...] | None:
         """About the first failure, else about the worst moment if memory is in pieces then."""
         failed = bool(result.failures)
         if not failed and (worst < 0 or result.fragmentation[worst] < _FRAGMENTED):
             return ()
+        if not failed and len(self.requests) > MOST_UNASKED:
+            return None
         row = result.failures[0].row if failed else worst
         run = Context(
             recording=self.recording,
@@ -267,7 +268,7 @@ class _DeviceRun:
         return find_what_ifs(run, self.choice.make, failed=failed)
 
     def _varied(self) -> tuple[Varied, ...] | None:
-        if len(self.requests) > _MOST_VARIED:
+        if len(self.requests) > MOST_UNASKED:
             return None
         return tuple(self._vary(variation) for variation in self.choice.variations)
 

@@ -20,6 +20,10 @@ _FEWEST_BATCHED = 8
 _FEWEST_SIZES = 3
 
 
+Maker = tuple[SourceLine, str]
+"""Who asks: a line, and the name of the program, or nothing for the host."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """Another run: what would have been done differently (at one line, where it is one)."""
@@ -28,6 +32,19 @@ class Change:
     what: str
     requests: Requests
     line: SourceLine | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """Requests as lists, which are faster to walk through; with the buffer of each and its shape."""
+
+    kind: list[int]
+    block: list[int]
+    size: list[int]
+    program: list[int]
+    event: list[int]
+    buffer: list[int]
+    shape: list[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +63,27 @@ class Context:
         return {p.number: p for p in self.recording.programs}
 
     @cached_property
+    def columns(self) -> Columns:
+        """The requests as lists."""
+        requests = self.requests
+        events = self.recording.events[requests.event]
+        return Columns(
+            kind=requests.kind.tolist(),
+            block=requests.block.tolist(),
+            size=requests.size.tolist(),
+            program=requests.program.tolist(),
+            event=requests.event.tolist(),
+            buffer=events["subject"].tolist(),
+            shape=[self.shape_texts[n] for n in events["detail"].tolist()],
+        )
+
+    @cached_property
+    def shape_texts(self) -> Mapping[int, str]:
+        """Shapes by number, as XLA prints them without layouts."""
+        numbers = np.unique(self.recording.events["detail"]).tolist()
+        return {number: shape_text(self.recording, number) for number in numbers}
+
+    @cached_property
     def live(self) -> frozenset[int]:
         """The blocks in use at the end."""
         kind, block = self.requests.kind, self.requests.block
@@ -58,20 +96,21 @@ class Context:
         return _last_uses(self)
 
     @cached_property
-    def makers(self) -> list[tuple[SourceLine, str]]:
+    def makers(self) -> list[Maker]:
         """Of each request its line, and the name of its program or nothing."""
         stacks = self.recording.events["stack"][self.requests.event].tolist()
         programs = self.requests.program.tolist()
         names = {number: p.name for number, p in self.programs.items()}
-        return [
-            (self.lines.line(stack), names.get(program, ""))
-            for stack, program in zip(stacks, programs, strict=True)
-        ]
+        known: dict[tuple[int, int], Maker] = {
+            pair: (self.lines.line(pair[0]), names.get(pair[1], ""))
+            for pair in set(zip(stacks, programs, strict=True))
+        }
+        return [known[pair] for pair in zip(stacks, programs, strict=True)]
 
     @cached_property
-    def rows_by_maker(self) -> dict[tuple[SourceLine, str], list[int]]:
+    def rows_by_maker(self) -> dict[Maker, list[int]]:
         """The rows of allocations by line and program, those with the most bytes first."""
-        found: dict[tuple[SourceLine, str], list[int]] = defaultdict(list)
+        found: dict[Maker, list[int]] = defaultdict(list)
         for row in np.flatnonzero(self.requests.kind == RequestKind.ALLOCATE).tolist():
             found[self.makers[row]].append(row)
         size = self.requests.size
@@ -231,12 +270,14 @@ def _bucketed(
 def reordering(run: Context) -> Iterator[Change]:
     """What stays is placed before all that comes and goes.
 
-    It stays when it is in use at the end, as most of what its line and program made.
+    It stays when it is in use at the end, as most of what its line and program made. An output with
+    the shape of a parameter does not count: it may follow from what it replaces.
     """
     rows: list[int] = []
     for made in run.rows_by_maker.values():
         live = [row for row in made if int(run.requests.block[row]) in run.live]
-        rows += live if 2 * len(live) > len(made) else []
+        if 2 * len(live) > len(made):
+            rows += [row for row in live if not _may_be_an_update(run, row)]
     first = np.sort(np.array(rows, np.int64))
     if np.array_equal(first, np.arange(len(first))):
         return
@@ -244,6 +285,12 @@ def reordering(run: Context) -> Iterator[Change]:
     what = f"make the {len(first):,} arrays that stay before those that come and go"
     requests = run.requests.take(np.concatenate([first, rest]))
     yield Change(kind="reordering", what=what, requests=requests)
+
+
+def _may_be_an_update(run: Context, row: int) -> bool:
+    program = run.programs.get(run.columns.program[row])
+    shapes = program.parameter_shapes if program else ()
+    return any(text.partition("{")[0] == run.columns.shape[row] for text in shapes)
 
 
 def freeing_earlier(run: Context) -> Iterator[Change]:
@@ -292,33 +339,20 @@ def _last_uses(run: Context) -> dict[int, int]:
     """By the row of each allocation the row after which nothing can use it. What was donated is left
     out: its block had several owners.
     """
-    requests, events = run.requests, run.recording.events
-    taken = _last_taken(run)
-    looked = _last_looked_at(run)
-    passed_on = _passed_on(run)
-    shapes: dict[int, str] = {}
+    columns = run.columns
+    taken, looked, passed_on = _last_taken(run), _last_looked_at(run), _passed_on(run)
     found: dict[int, int] = {}
-    for row in np.flatnonzero(requests.kind == RequestKind.ALLOCATE).tolist():
-        event = events[requests.event[row]]
-        number, detail = int(event["subject"]), int(event["detail"])
-        if number in passed_on:
-            continue
-        if detail not in shapes:
-            shapes[detail] = shape_text(run.recording, detail)
-        found[row] = max(
-            _run_of(requests, row), taken.get(shapes[detail], -1), looked.get(number, -1)
-        )
-    return found
-
-
-def _run_of(requests: Requests, output: int) -> int:
-    """The row where the program of an output ran, which needs it; of what the host placed its own."""
-    row = output
-    while requests.program[output] and row < len(requests) - 1:
-        if requests.kind[row] != RequestKind.ALLOCATE:
-            return row
-        row += 1
-    return output
+    run_row = -1
+    for row in range(len(columns.kind) - 1, -1, -1):
+        if columns.kind[row] == RequestKind.RUN:
+            run_row = row  # an output is in use until its program ran
+        elif columns.kind[row] == RequestKind.ALLOCATE:
+            number = columns.buffer[row]
+            made = run_row if columns.program[row] else row
+            if number not in passed_on:
+                used = max(taken.get(columns.shape[row], -1), looked.get(number, -1))
+                found[row] = max(made, used, row)
+    return dict(reversed(found.items()))
 
 
 def _last_taken(run: Context) -> dict[str, int]:

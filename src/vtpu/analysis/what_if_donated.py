@@ -14,9 +14,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from vtpu.analysis.memory import shape_text
 from vtpu.analysis.requests import Attempt, RequestKind, Requests, holders, renamed
-from vtpu.analysis.what_if_changes import Change, Context
+from vtpu.analysis.what_if_changes import Change, Columns, Context, Maker
 from vtpu.recording.events import EventKind
 from vtpu.recording.recording import ProgramRecord
 
@@ -26,7 +25,7 @@ _LEAST_PART = 4096  # of HBM: donating less is no help
 
 @dataclass(slots=True)
 class _Donations:
-    """Of the programs of one name: rows of outputs and of the frees of arguments; of an attempt the
+    """Of the programs of one name and line: rows of outputs and of the frees of arguments; of an attempt the
     outputs that need no block of their own.
     """
 
@@ -44,68 +43,66 @@ class _Donations:
 
 
 def donations(run: Context) -> Iterator[Change]:
-    """One change for the programs of each name that could have reused arguments."""
-    found: dict[str, _Donations] = defaultdict(_Donations)
+    """One change for the programs of each name and line that could have reused arguments."""
+    found: dict[Maker, _Donations] = defaultdict(_Donations)
     _of_executions(run, found)
     _of_the_attempt(run, found)
     least = run.recording.run.hbm_bytes // _LEAST_PART
     used = sorted(
         (item for item in found.items() if item[1].largest > least), key=lambda item: -item[1].bytes
     )
-    for name, donated in used[:_MOST]:
+    for (line, name), donated in used[:_MOST]:
         shapes = ", ".join(donated.shapes)
         what = f"donate the arguments {shapes} to {name}"
-        yield Change(kind="donation", what=what, requests=_apply(run.requests, donated))
+        if not donated.pairs:
+            what += " (if nothing needs them later)"
+        requests = _apply(run.requests, donated)
+        yield Change(kind="donation", what=what, requests=requests, line=line)
 
 
-def _of_executions(run: Context, found: dict[str, _Donations]) -> None:
-    requests = run.requests
-    events = run.recording.events
+def _of_executions(run: Context, found: dict[Maker, _Donations]) -> None:
+    columns = run.columns
     read = _last_reads(run)
-    for at in np.flatnonzero(requests.kind == RequestKind.RUN).tolist():
-        program = run.programs.get(int(requests.program[at]))
+    for at, kind in enumerate(columns.kind):
+        program = run.programs.get(columns.program[at]) if kind == RequestKind.RUN else None
         if program is None:
             continue
-        outputs = _outputs_before(requests, at)
-        free = _not_donated(program)
-        for row in _dying_after(requests, at, {int(requests.block[o]) for o in outputs}):
-            event = events[requests.event[row]]
-            shape = shape_text(run.recording, int(event["detail"]))
-            size = int(requests.size[row])
-            output = next((o for o in outputs if requests.size[o] == size), None)
-            was_read = read.get(int(event["subject"]), -1) > requests.event[at]
+        outputs = _outputs_before(columns, at)
+        free = _not_donated(program) if outputs else Counter[str]()
+        for row in _dying_after(columns, at, {columns.block[o] for o in outputs}) if free else ():
+            shape, size = columns.shape[row], columns.size[row]
+            output = next((o for o in outputs if columns.size[o] == size), None)
+            was_read = read.get(columns.buffer[row], -1) > columns.event[at]
             if output is None or was_read or not free[shape]:
                 continue
             free[shape] -= 1
             outputs.remove(output)
-            donated = found[program.name]
+            donated = found[run.makers[at]]
             donated.pairs.append((output, row))
             donated.count(shape, size)
 
 
-def _outputs_before(requests: Requests, run: int) -> list[int]:
+def _outputs_before(columns: Columns, run: int) -> list[int]:
     """The rows of the outputs of the execution whose run is at row `run`."""
-    rows: list[int] = []
-    at = run - 1
+    first = run
     while (
-        at >= 0
-        and requests.kind[at] == RequestKind.ALLOCATE
-        and requests.event[at] > requests.event[run]
+        first > 0
+        and columns.kind[first - 1] == RequestKind.ALLOCATE
+        and columns.event[first - 1] > columns.event[run]
     ):
-        rows.append(at)
-        at -= 1
-    return rows[::-1]
+        first -= 1
+    return list(range(first, run))
 
 
-def _dying_after(requests: Requests, run: int, outputs: set[int]) -> Iterator[int]:
+def _dying_after(columns: Columns, run: int, outputs: set[int]) -> Iterator[int]:
     """The rows of frees before anything else is executed."""
-    for at in range(run + 1, len(requests)):
-        kind = requests.kind[at]
-        if kind == RequestKind.ALLOCATE and requests.program[at] == 0:
+    for at in range(run + 1, len(columns.kind)):
+        kind = columns.kind[at]
+        if kind == RequestKind.ALLOCATE and columns.program[at] == 0:
             continue
         if kind != RequestKind.FREE:
             return
-        if int(requests.block[at]) not in outputs:
+        if columns.block[at] not in outputs:
             yield at
 
 
@@ -123,7 +120,7 @@ def _not_donated(program: ProgramRecord) -> Counter[str]:
     return Counter(text.partition("{")[0] for i, text in shapes if i not in donated)
 
 
-def _of_the_attempt(run: Context, found: dict[str, _Donations]) -> None:
+def _of_the_attempt(run: Context, found: dict[Maker, _Donations]) -> None:
     """Donations to the execution that found no room at `run.event`."""
     requests = run.requests
     attempt = requests.attempts.get(run.event)
@@ -135,15 +132,15 @@ def _of_the_attempt(run: Context, found: dict[str, _Donations]) -> None:
     outputs, free = list(attempt.outputs), _not_donated(program)
     events = run.recording.events
     for block, row in holders(run.recording, run.device, run.event).items():
-        shape = shape_text(run.recording, int(events["detail"][row]))
+        shape = run.shape_texts[int(events["detail"][row])]
         size = int(events["bytes"][row])
         if block in run.live and size in outputs and free[shape]:
             free[shape] -= 1
             outputs.remove(size)
-            found[program.name].count(shape, size)
+            found[run.makers[-1]].count(shape, size)
     if len(outputs) < len(attempt.outputs):
         shorter = Attempt(tuple(outputs), attempt.temporaries)
-        found[program.name].attempts[run.event] = shorter
+        found[run.makers[-1]].attempts[run.event] = shorter
 
 
 def _apply(requests: Requests, donated: _Donations) -> Requests:

@@ -19,6 +19,9 @@ from vtpu.analysis.what_if_changes import (
 )
 from vtpu.analysis.what_if_donated import donations
 
+MOST_UNASKED = 200_000
+"""Requests of a run whose what-ifs are tried where nobody asked for a replay: seconds of work."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIf:

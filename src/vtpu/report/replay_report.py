@@ -75,6 +75,9 @@ def _device(device: DeviceReplay, line: SourceLines) -> list[Section]:
         sections.append(_in_pieces(device, name, line))
     if device.varied:
         sections.append(_varied(device.varied, name, line))
+    if device.varied is None:
+        note = Note("Not tried: the run is too long for as many replays.")
+        sections.append(Section(f"Other assumptions on {name}", (note,)))
     return sections
 
 
@@ -191,7 +194,7 @@ _MOMENT_COLUMNS = (
 
 def _in_pieces(device: DeviceReplay, name: str, line: SourceLines) -> Section:
     """What would make memory less fragmented at its worst moment, where nothing failed."""
-    table = what_if_table(device.what_ifs, line)
+    table = what_if_table(device.what_ifs or (), line)
     return Section(f"Memory in pieces on {name}", (table,))
 
 

@@ -156,6 +156,8 @@ def _failure(failure: MemoryFailure, line: _SourceLines) -> Section:
     blocks.append(alive_table(failure.alive, line))
     if failure.what_ifs:
         blocks.append(what_if_table(failure.what_ifs, line))
+    if failure.what_ifs is None:
+        blocks.append(Note("The run is long: `vtpu replay` tries what would have helped."))
     return Section("Out of memory", (Facts(tuple(pairs)), *blocks))
 
 
