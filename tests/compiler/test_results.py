@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vtpu.compiler.frames import encode_frame, read_frame
-from vtpu.compiler.results import Compiled, OutputFacts, pack, unpack
+from vtpu.compiler.results import Compiled, OutputFacts, Refusal, pack, pack_refusal, unpack
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
 outputs = st.builds(
@@ -39,7 +39,7 @@ def test_a_program_is_read_back_from_its_bytes(program):
 @given(programs, st.data())
 def test_a_cut_program_is_refused(program, data):
     packed = pack(program)
-    with pytest.raises(ValueError, match=r"cut|not a compiled|JSON|Expecting|Unterminated|Invalid"):
+    with pytest.raises(ValueError, match=r"cut|not a result|JSON|Expecting|Unterminated|Invalid"):
         unpack(packed[: data.draw(st.integers(0, len(packed) - 1))])
 
 
@@ -67,3 +67,17 @@ def test_a_stream_that_ends_within_a_message_says_so(blobs, data):
     stream = io.BytesIO(whole[: data.draw(st.integers(1, len(whole) - 1))])
     with pytest.raises(EOFError):
         read_frame(stream.read)
+
+
+refusals = st.builds(
+    Refusal,
+    code=st.integers(1, 16),
+    message=text,
+    packed_hlo=st.binary(max_size=60),
+    packed_log=st.binary(max_size=60),
+)
+
+
+@given(refusals)
+def test_a_refusal_is_read_back_from_its_bytes(refusal):
+    assert unpack(pack_refusal(refusal)) == refusal

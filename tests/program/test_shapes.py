@@ -40,8 +40,16 @@ def test_comments_of_long_tuples_are_no_elements():
     assert element_at(long, (5,)) == ArrayShape(ElementType.S32, (4,), Layout((0,)))
 
 
-def test_a_token_holds_no_array():
-    assert [shape for _, shape in leaves(parse_shape("(f32[2]{0}, token[])"))][1] is None
+def test_a_token_has_no_bytes():
+    (_, array), (_, token) = leaves(parse_shape("(f32[2]{0:T(128)}, token[])"))
+    assert isinstance(array, ArrayShape)
+    assert isinstance(token, ArrayShape)
+    assert (array.logical_bytes, array.padded_bytes) == (8, 512)
+    assert (token.logical_bytes, token.padded_bytes) == (0, 0)
+
+
+def test_an_opaque_value_is_no_array():
+    assert parse_shape("opaque[]") is None
 
 
 def test_an_array_without_a_layout_is_row_major():

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vtpu.reading import wire
-from vtpu.reading.buffer_assignment import hbm_temporaries
+from vtpu.reading.buffer_assignment import find_assignment, hbm_temporaries, read_assignment
 
 # field numbers of BufferAllocationProto
 SIZE, THREAD_LOCAL, PARAMETER, LIVE_OUT, MEMORY_SPACE, CONSTANT = 2, 3, 5, 7, 8, 12
@@ -28,15 +28,16 @@ def module(allocations):
 def test_temporaries_are_what_is_nothing_else(temporaries, others):
     allocations = [allocation(size) for size in temporaries]
     allocations += [allocation(size, mark) for size, mark in others]
-    expected = sum(temporaries) if allocations else None
-    assert hbm_temporaries(module(allocations)) == expected
+    read = read_assignment(find_assignment(module(allocations)))
+    assert hbm_temporaries(read) == sum(temporaries)
+    assert [a.size for a in read.allocations] == temporaries + [size for size, _ in others]
 
 
-def test_a_module_without_an_assignment_has_no_figure():
-    assert hbm_temporaries(wire.write_field(1, b"the module")) is None
+def test_a_module_without_an_assignment_has_none():
+    assert not find_assignment(wire.write_field(1, b"the module"))
 
 
 def test_a_cut_file_is_refused():
     whole = module([allocation(2**30)])
     with pytest.raises(wire.WireError):
-        hbm_temporaries(whole[:-1])
+        find_assignment(whole[:-1])

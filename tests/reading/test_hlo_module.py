@@ -3,8 +3,8 @@
 from vtpu.program.element_types import ElementType
 from vtpu.program.layouts import parse_layout
 from vtpu.program.locations import Frame
-from vtpu.reading import wire
 from vtpu.program.shapes import ArrayShape
+from vtpu.reading import wire
 from vtpu.reading.hlo_module import HostTransfer, read_interface, replace_stack_frames
 
 field = wire.write_field

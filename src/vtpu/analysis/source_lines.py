@@ -7,12 +7,13 @@ folders where Python keeps those, or below vtpu. When all of a stack is installe
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import PurePath
+from typing import Protocol
 
-from vtpu.recording.recording import Recording, Stack, StackFrame
+from vtpu.recording.recording import Recording
 
 _NEVER_THE_PROGRAM = ("jax", "jaxlib")
 _PACKAGE_FOLDERS = ("site-packages", "dist-packages")
@@ -33,21 +34,33 @@ class SourceLine:
 UNKNOWN_LINE = SourceLine("(no Python frame)", 0, "")
 
 
-class LineFinder:
-    """Finds the user's line of the stacks of one recording."""
+class FrameLike(Protocol):
+    """A frame of a recorded stack or of a module's operation."""
 
-    def __init__(self, recording: Recording) -> None:
-        self._recording = recording
-        self._roots = tuple(recording.run.library_folders)
-        self._known: dict[int, SourceLine] = {}
+    @property
+    def file(self) -> str:
+        """The file, as Python names it."""
+        ...
 
-    def line(self, stack_number: int) -> SourceLine:
-        """The user's line of a stack; `UNKNOWN_LINE` for none."""
-        if stack_number not in self._known:
-            self._known[stack_number] = self._find(self._recording.stack(stack_number))
-        return self._known[stack_number]
+    @property
+    def function(self) -> str:
+        """The function's name."""
+        ...
 
-    def _find(self, stack: Stack) -> SourceLine:
+    @property
+    def line(self) -> int:
+        """The line, from 1."""
+        ...
+
+
+class UserLines:
+    """Finds the user's line of a stack. `library_folders`: files below them are not the user's."""
+
+    def __init__(self, library_folders: Iterable[str] = ()) -> None:
+        self._roots = tuple(library_folders)
+
+    def line(self, stack: Sequence[FrameLike]) -> SourceLine:
+        """The user's line of a stack, innermost frame first; `UNKNOWN_LINE` for an empty one."""
         if not stack:
             return UNKNOWN_LINE
         own = self._own_package(stack)
@@ -56,7 +69,7 @@ class LineFinder:
                 return _line(frame)
         return _line(stack[-1])
 
-    def _own_package(self, stack: Stack) -> str:
+    def _own_package(self, stack: Sequence[FrameLike]) -> str:
         """The installed package that is the program itself, or none."""
         if any(not self._is_library(frame.file, "") for frame in stack):
             return ""  # the program is not installed: what is, is a library
@@ -71,7 +84,22 @@ class LineFinder:
         return _is_below(file, self._roots) or bool(_installed_package(file))
 
 
-def _line(frame: StackFrame) -> SourceLine:
+class LineFinder:
+    """Finds the user's line of the stacks of one recording."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._lines = UserLines(recording.run.library_folders)
+        self._known: dict[int, SourceLine] = {}
+
+    def line(self, stack_number: int) -> SourceLine:
+        """The user's line of a stack; `UNKNOWN_LINE` for none."""
+        if stack_number not in self._known:
+            self._known[stack_number] = self._lines.line(self._recording.stack(stack_number))
+        return self._known[stack_number]
+
+
+def _line(frame: FrameLike) -> SourceLine:
     return SourceLine(frame.file, frame.line, frame.function)
 
 

@@ -22,10 +22,7 @@ from jaxlib.mlir.dialects import sdy, stablehlo
 from jaxlib.mlir.passmanager import PassManager
 
 from vtpu.compiler.inspections import CALLBACK_BYTES, placeholder
-from vtpu.program.locations import parse_location, quote, unescape_bytes
-
-#: The file name under which a canonical program's operations stand; the line is their number.
-CANONICAL_FILE = "vtpu"
+from vtpu.program.locations import CANONICAL_FILE, parse_location, quote, unescape_bytes
 
 _BYTECODE = b"ML\xefR"
 

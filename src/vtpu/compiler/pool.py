@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import re
 import select
 import shutil
 import signal
@@ -29,13 +30,15 @@ from vtpu.errors import CompilerDied, CompilerMissing
 # `monotonic` by name: a program that replaces `time.monotonic` means its own.
 _POLL_S = 0.1
 _STARTING_S = 30.0  # what a new worker gets beside, to load libtpu on a busy machine
-_LOG_TAIL_BYTES = 8192
+_LOG_TAIL_BYTES = 32 << 10
+_INFORMATION = re.compile(r"I\d{4} \d\d:\d\d:")  # how libtpu begins a line that is no warning
 _WORKER_ENVIRONMENT = {
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # no lock file
     "TPU_SKIP_MDS_QUERY": "1",  # no question to a cloud's metadata server
     "TPU_ACCELERATOR_TYPE": "v5litepod-1",  # these three only silence warnings at start
     "TPU_WORKER_HOSTNAMES": "localhost",
     "TPU_WORKER_ID": "0",
+    "TPU_STDERR_LOG_LEVEL": "0",  # the log tells why a program does not fit
 }
 
 
@@ -268,4 +271,5 @@ class WorkerPool:
 def _quoted(log: str) -> str:
     if not log:
         return " It printed nothing."
-    return "\nThe end of its log:\n" + "\n".join("  | " + line for line in log.splitlines()[-30:])
+    lines = [line for line in log.splitlines() if not _INFORMATION.match(line)]
+    return "\nThe end of its log:\n" + "\n".join("  | " + line for line in lines[-30:])

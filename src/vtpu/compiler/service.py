@@ -20,22 +20,27 @@ from vtpu.compiler.pool import WorkerPool
 from vtpu.compiler.results import (
     Compiled,
     DeviceFacts,
+    Refusal,
     TopologyFacts,
     unpack,
 )
 
 _FLAG_VARIABLES = ("LIBTPU_INIT_ARGS", "XLA_FLAGS")
-_REFUSED = b"refused\n"
 _PLACE = "loc("  # in messages about kernels: where the operation stands
 _CANONICAL_FORM = 3  # grows when `canonical` changes: tables of the old form are not for the new
 
 
 class CompilerRefused(Exception):
-    """The compiler's own answer was an error: a PJRT error code and its message."""
+    """The compiler's own answer was an error, which `refusal` holds with what it left behind.
 
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
+    `locations` are the places of the program text by operation number, as in `Source`.
+    """
+
+    def __init__(self, refusal: Refusal, locations: tuple[str, ...] = ()) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
+        self.code = refusal.code
+        self.locations = locations
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,11 +166,10 @@ class CompilerService:
         key = self._key("program", str(topology), program.format, source.content, program.options)
         try:
             compiled, is_known = self._result(key, program, code, topology, poll)
-        except CompilerRefused as refusal:
-            if _PLACE not in str(refusal) or source.inspections:
-                raise
-            self._refuse_with_places(program, topology, poll)
-            raise
+        except CompilerRefused as refused:
+            if _PLACE in str(refused) and not source.inspections:
+                self._refuse_with_places(program, topology, poll)
+            raise CompilerRefused(refused.refusal, source.locations) from None
         return Answer(compiled, key, source, is_known)
 
     def _result(
@@ -178,21 +182,14 @@ class CompilerService:
     ) -> tuple[Compiled, bool]:
         """The result of `code`, by default the program's canonical code, and whether it was known."""
         if (known := self._known_result(key)) is not None:
-            return known, True
+            return _accept(known), True
         if code is None:
             code = _canonical(program)[0]
         what = f"compiling {program.name} for {topology.name}"
         blobs = [code, program.options]
-        try:
-            _, answer = self._ask(
-                "compile", topology, {"format": program.format}, blobs, what, poll
-            )
-        except CompilerRefused as refusal:
-            text = json.dumps({"code": refusal.code, "message": str(refusal)})
-            self.cache.write("programs", key, _REFUSED + text.encode())
-            raise
+        _, answer = self._ask("compile", topology, {"format": program.format}, blobs, what, poll)
         self.cache.write("programs", key, answer[0])
-        return unpack(answer[0]), False
+        return _accept(unpack(answer[0])), False
 
     def _refuse_with_places(
         self, program: Program, topology: Topology, poll: Callable[[], None]
@@ -201,12 +198,12 @@ class CompilerService:
         key = self._key("text", str(topology), program.format, program.code, program.options)
         self._result(key, program, program.code, topology, poll)
 
-    def _known_result(self, key: str) -> Compiled | None:
+    def _known_result(self, key: str) -> Compiled | Refusal | None:
         stored = self.cache.read("programs", key)
         if stored is None:
             return None
         try:
-            return _decode_result(stored)
+            return unpack(stored)
         except (ValueError, KeyError):  # a damaged file: as if it were not there
             return None
 
@@ -242,7 +239,7 @@ class CompilerService:
         request = {"ask": ask, "topology": topology.name, "options": topology.options, **fields}
         header, answer = self.pool.ask(request, blobs, what, poll)
         if "refused" in header:
-            raise CompilerRefused(header["code"], header["refused"])
+            raise CompilerRefused(Refusal(code=header["code"], message=header["refused"]))
         return header, answer
 
 
@@ -276,11 +273,10 @@ def _decode_source(data: bytes) -> Source:
     return Source(content, locations, tuple(map(bytes.fromhex, inspections)))
 
 
-def _decode_result(data: bytes) -> Compiled:
-    if data.startswith(_REFUSED):
-        refusal = json.loads(data[len(_REFUSED) :])
-        raise CompilerRefused(refusal["code"], refusal["message"])
-    return unpack(data)
+def _accept(result: Compiled | Refusal) -> Compiled:
+    if isinstance(result, Refusal):
+        raise CompilerRefused(result)
+    return result
 
 
 def _decode_facts(data: bytes) -> TopologyFacts:

@@ -13,14 +13,15 @@ import signal
 import sys
 import threading
 import time
+import zlib
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from vtpu.compiler.dumps import dumping
+from vtpu.compiler.dumps import dumping, temp_bytes
 from vtpu.compiler.frames import Message, encode_frame, read_frame
 from vtpu.compiler.libtpu import Libtpu, Refused
-from vtpu.compiler.results import pack
+from vtpu.compiler.results import Refusal, pack, pack_refusal
 
 _WATCH_INTERVAL_S = 1.0
 
@@ -75,14 +76,31 @@ def _perform(libtpu: Libtpu, request: dict[str, Any], blobs: list[bytes]) -> Mes
     if request["ask"] == "layout":
         dims = tuple(request["dims"])
         return {"layout": libtpu.default_layout(topology, request["element_type"], dims)}, []
+    return {}, [_compile(libtpu, topology, blobs, request["format"])]
+
+
+def _compile(libtpu: Libtpu, topology: int, blobs: list[bytes], code_format: str) -> bytes:
+    """The packed result of compiling program and options `blobs`."""
     with dumping(blobs[1], Path(sys.argv[2], "dump")) as dump:
-        compiled = libtpu.compile(topology, blobs[0], request["format"], dump.options)
-        assigned = dump.hbm_temp_bytes()
+        try:
+            compiled = libtpu.compile(topology, blobs[0], code_format, dump.options)
+        except Refused as refusal:
+            hlo, log = (zlib.compress(b, 1) for b in (dump.module(), dump.log()))
+            return pack_refusal(
+                Refusal(code=refusal.code, message=str(refusal), packed_hlo=hlo, packed_log=log)
+            )
+        assignment, log = dump.assignment(), dump.log()
+    compiled = replace(
+        compiled,
+        packed_assignment=zlib.compress(assignment, 1),
+        packed_log=zlib.compress(log, 1),
+    )
+    assigned = temp_bytes(assignment)
     # libtpu's own figure is too large before 0.0.52: it counts the fragmentation of the heap twice.
     # The assignment has index tables of tuples more, which the figure leaves out.
     if assigned is not None:
         compiled = replace(compiled, hbm_temp_bytes=min(assigned, compiled.hbm_temp_bytes))
-    return {}, [pack(compiled)]
+    return pack(compiled)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import sys
 import sysconfig
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from vtpu.device.kernels import keep_kernels
 from vtpu.device.leaving import hold_threads, let_children_end
 from vtpu.device.other_hosts import take_other_hosts_as_this_one
 from vtpu.device.recorder import Recorder
-from vtpu.device.settings import Settings, read_settings
+from vtpu.device.settings import DEFAULT_SLICE, Settings, read_settings
 from vtpu.device.values import Values, choose_limits
 from vtpu.errors import UsageError, VtpuError
 from vtpu.recording.recording import DeviceRecord, RunRecord
@@ -60,6 +60,15 @@ class Session:
         devices = counted(self.slice.num_devices, "device")
         return f"<virtual {self.slice.name}, {devices}, host {self.host} of {self.slice.num_hosts}>"
 
+    def begin(self, before: Session | None) -> None:
+        """Records what happens from now on. `before` compiled in this process, and ends."""
+        if before:
+            self.handlers.take_over(before.handlers)
+            _core.drain_events()  # they are of no run
+        self.handlers.explain()
+        self.recorder.begin_writing()
+        let_children_end(_clients)
+
     def end(self) -> None:
         """Writes the end of the recording and lets the compiler go. Once, in this process only."""
         if os.getpid() != self._pid:
@@ -80,6 +89,34 @@ class Session:
 
 
 _session: Session | None = None
+_compiling: Session | None = None
+
+
+def compiling_session() -> Session:
+    """The session to compile with: the attached one, else one that is nobody's backend.
+
+    Raises:
+        CompilerMissing, CompilerDied: the topology could not be had from libtpu.
+    """
+    global _compiling  # noqa: PLW0603, JAX has one table of functions for the life of a process
+    if _session is not None:
+        return _session
+    if _compiling is None:
+        settings = replace(read_settings(), slice=DEFAULT_SLICE, out=None, values=Mode.ZEROS)
+        _compiling = _new_session(settings, parse_slice(DEFAULT_SLICE))
+        atexit.register(_compiling.compiler.pool.close)
+    return _compiling
+
+
+def devices_to_compile_for(session: Session, wanted: Slice) -> list[Any]:
+    """The devices of a slice, which need not be the attached one, to lower and compile for."""
+    from jax._src.lib import xla_client  # pyright: ignore[reportPrivateImportUsage]
+
+    table = _table_of(session.handlers)
+    topology = xla_client.make_c_api_device_topology(
+        table, wanted.libtpu_name, **dict(wanted.libtpu_options)
+    )
+    return list(topology._make_compile_only_devices())  # noqa: SLF001, as jax.experimental.topologies
 
 
 def current_session() -> Session | None:
@@ -166,6 +203,7 @@ def _start(settings: Settings, at_end: Callable[[Session], None] | None) -> Sess
             f"{wanted.describe()}: there is no host {settings.host}; {wanted.describe_hosts()}."
         )
     _session = _new_session(settings, wanted)
+    _session.begin(_compiling)
     _session.at_end = at_end
     atexit.register(_session.end)
     return _session
@@ -206,13 +244,10 @@ def _new_session(settings: Settings, wanted: Slice) -> Session:
         run_began=settings.run.began_unix_s if settings.run else None,
     )
     explanations = Explanations()
-    explanations.install()
     values = _new_values(settings, facts, recorder)
     handlers = Handlers(topology, facts, settings.host, compiler, recorder, explanations, values)
     _core.set_handlers(handlers)
-    recorder.begin_writing()
     os.register_at_fork(after_in_child=pool.begin_in_child)
-    let_children_end(_clients)
     return Session(wanted, settings.host, recorder, compiler, handlers)
 
 

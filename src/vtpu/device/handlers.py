@@ -75,6 +75,19 @@ class Handlers:
 
     # ---- topologies and the client ----
 
+    def explain(self) -> None:
+        """From now on JAX says why it traces a function again."""
+        self._explanations.install()
+
+    def take_over(self, before: Handlers) -> None:
+        """Answers for the topologies of `before` too, and numbers programs on from there."""
+        self._topologies.update(before._topologies)
+        self._numbers = before._numbers
+
+    def topology_facts(self, name: str, options: dict[str, Any]) -> TopologyFacts:
+        """What the compiler says of a topology, as a status if it refuses."""
+        return self._ask_compiler(self._compiler.topology, Topology(name, options))
+
     def create_client(self, options: dict[str, Any]) -> int:  # noqa: ARG002, see below
         """The client of this host. `options` are for a real TPU and change nothing here."""
         handle = self._new_topology(self._topology, self._facts)
@@ -186,7 +199,7 @@ class Handlers:
         try:
             answer = self._ask_compiler(self._compiler.compile, asked, topology, abandonment())
         except _core.StatusError as error:
-            self._record_failure(number, str(error))
+            self._record_failure(number, str(error), error.__cause__)
             raise
         except KeyboardInterrupt:
             self._record_failure(number, _INTERRUPTED)
@@ -227,12 +240,13 @@ class Handlers:
         for number in list(self._under_way):
             self._record_failure(number, _INTERRUPTED)
 
-    def _record_failure(self, number: int, error: str) -> None:
+    def _record_failure(self, number: int, error: str, cause: BaseException | None = None) -> None:
         asked = self._under_way.pop(number, None)
         if asked is None:  # the end recorded it already
             return
         took = _core.now_ns() - asked.began
         _core.record_compile(number, asked.stack, asked.began, took, asked.size, False, True)
+        left = cause if isinstance(cause, CompilerRefused) else None
         self._recorder.program(
             ProgramRecord(
                 number=number,
@@ -241,6 +255,9 @@ class Handlers:
                 stack=asked.stack,
                 reason=self._explanations.take(asked.name),
                 error=error,
+                locations=left.locations if left else (),
+                hlo=left.refusal.packed_hlo if left else b"",
+                log=left.refusal.packed_log if left else b"",
             )
         )
 

@@ -6,18 +6,15 @@ import itertools
 import json
 import struct
 import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import overload
 
-from vtpu.compiler.canonical import CANONICAL_FILE
-from vtpu.compiler.results import Compiled, OutputFacts, pack, unpack
+from vtpu.compiler.results import Compiled, OutputFacts, pack, unpack_compiled
 from vtpu.compiler.service import Answer
 from vtpu.device import _core
 from vtpu.device.shapes import ShapeSpec, shape_spec, token_spec
 from vtpu.program.element_types import ElementType
-from vtpu.program.locations import Frame, parse_location
+from vtpu.program.locations import CANONICAL_FILE, SourceStacks
 from vtpu.program.shapes import ArrayShape
 from vtpu.reading.compile_options import CompileOptions, read_compile_options
 from vtpu.reading.hlo_module import (
@@ -29,29 +26,6 @@ from vtpu.recording.recording import ProgramRecord
 
 _MEMORY_KINDS = {"device": 0, "pinned_host": 1, "unpinned_host": 2}
 _SERIALIZED = b"vtpu-executable-2\n"
-
-
-class SourceStacks(Sequence[tuple[Frame, ...]]):
-    """The stack of each operation of a program, parsed when asked for."""
-
-    def __init__(self, locations: tuple[str, ...]) -> None:
-        self._locations = locations
-        self._parsed: dict[str, tuple[Frame, ...]] = {}
-
-    def __len__(self) -> int:
-        return len(self._locations)
-
-    @overload
-    def __getitem__(self, index: int) -> tuple[Frame, ...]: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[tuple[Frame, ...]]: ...
-    def __getitem__(self, index: int | slice) -> tuple[Frame, ...] | list[tuple[Frame, ...]]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        text = self._locations[index]
-        if text not in self._parsed:
-            self._parsed[text] = parse_location(text).frames
-        return self._parsed[text]
 
 
 @dataclass(frozen=True)
@@ -161,7 +135,7 @@ class LoadableProgram:
         )
         fields = json.loads(header)
         return cls(
-            compiled=unpack(packed),
+            compiled=unpack_compiled(packed),
             key=fields["key"],
             locations=tuple(fields["locations"]),
             code=zlib.decompress(code),
@@ -191,7 +165,7 @@ def describe(
 ) -> ProgramRecord:
     """What the recording keeps of a program. `facts` are further fields of `ProgramRecord`."""
     compiled, interface = program.compiled, program.interface
-    code, arguments, outputs, alias, _, _, *host, peak, _ = compiled.memory_stats
+    code, arguments, outputs, alias, temp, _, *host, peak, _ = compiled.memory_stats
     return ProgramRecord(
         number=number,
         name=compiled.name,
@@ -203,6 +177,7 @@ def describe(
         output_bytes=outputs,
         alias_bytes=alias,
         temp_bytes=compiled.hbm_temp_bytes,
+        temp_field_bytes=temp,
         generated_code_bytes=code,
         host_argument_bytes=host[0],
         host_output_bytes=host[1],
@@ -225,5 +200,7 @@ def describe(
         compile_s=compiled.compile_s,
         locations=program.locations,
         hlo=compiled.packed_hlo,
+        assignment=compiled.packed_assignment,
+        log=compiled.packed_log,
         **facts,  # type: ignore[arg-type]
     )

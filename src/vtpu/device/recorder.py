@@ -12,6 +12,7 @@ import io
 import sys
 import tempfile
 from collections import deque
+from collections.abc import Generator
 from pathlib import Path
 from time import monotonic
 from typing import BinaryIO
@@ -58,6 +59,7 @@ class Recorder:
         is_claimed: bool = False,
         run_began: float | None = None,
     ) -> None:
+        self.run = run
         self.path: Path | None = None
         self.problems: list[str] = []
         self.programs: dict[int, tuple[str, tuple[int, ...]]] = {}
@@ -66,6 +68,7 @@ class Recorder:
         self.reasons = reasons
         self._waiting: deque[ProgramRecord] = deque()
         self._taps: list[EventTap] = []
+        self._watchers: list[list[ProgramRecord]] = []
         self._stops_early = False
         self._file = self._open(out, is_claimed, run_began)
         self._writer: RecordingWriter | None = self._begin(run, is_claimed)  # None: it ended
@@ -118,8 +121,20 @@ class Recorder:
     def program(self, program: ProgramRecord) -> None:
         """Has a program written down, and what happened before."""
         self.programs[program.number] = (program.name, program.device_ids)
+        for seen in self._watchers:
+            seen.append(program)
         self._waiting.append(program)
         _core.hurry_writer()
+
+    @contextlib.contextmanager
+    def watch_programs(self) -> Generator[list[ProgramRecord]]:
+        """The programs that are recorded meanwhile, also those that did not compile."""
+        seen: list[ProgramRecord] = []
+        self._watchers.append(seen)
+        try:
+            yield seen
+        finally:
+            self._watchers.remove(seen)
 
     def open_tap(self) -> EventTap:
         """Begins to copy events."""

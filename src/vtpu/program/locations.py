@@ -8,7 +8,12 @@ by a name directly around a file.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import overload
+
+#: The file name under which a canonical program's operations stand; the line is their number.
+CANONICAL_FILE = "vtpu"
 
 _PLACE = re.compile(r":(\d+):(\d+)(?: to (?:(\d+))?:(\d+))?")
 
@@ -134,3 +139,26 @@ def unescape_bytes(text: str) -> bytes:
 def quote(text: str) -> str:
     """`text` as a string literal of MLIR."""
     return '"' + text.replace("\\", "\\5C").replace('"', "\\22").replace("\n", "\\0A") + '"'
+
+
+class SourceStacks(Sequence[tuple[Frame, ...]]):
+    """The stack of each operation of a program, parsed when asked for."""
+
+    def __init__(self, locations: tuple[str, ...]) -> None:
+        self._locations = locations
+        self._parsed: dict[str, tuple[Frame, ...]] = {}
+
+    def __len__(self) -> int:
+        return len(self._locations)
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[Frame, ...]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[tuple[Frame, ...]]: ...
+    def __getitem__(self, index: int | slice) -> tuple[Frame, ...] | list[tuple[Frame, ...]]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        text = self._locations[index]
+        if text not in self._parsed:
+            self._parsed[text] = parse_location(text).frames
+        return self._parsed[text]

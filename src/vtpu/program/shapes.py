@@ -1,7 +1,7 @@
 """Shapes of values: arrays with their layouts, tuples of them; as HLO prints them.
 
-`f32[8,128]{1,0:T(8,128)}` is an array, `(s32[], f32[8])` a tuple. HLO has more types (tokens, opaque
-values, buffers) that hold no array of their own; those are None.
+`f32[8,128]{1,0:T(8,128)}` is an array, `(s32[], f32[8])` a tuple, `token[]` an array without bytes.
+HLO has more types (opaque values, buffers) that hold no array of their own; those are None.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from vtpu.program.layouts import Layout, LayoutError, logical_bytes, padded_byte
 
 _ARRAY = re.compile(r"(\w+)\[([^\]]*)\]((?:\{[^{}]*\})?)")
 _COMMENT = re.compile(r"/\*.*?\*/")
-_NAMED = {t.xla_name: t for t in ElementType if t not in (ElementType.INVALID, ElementType.TOKEN)}
+_NAMED = {t.xla_name: t for t in ElementType if t is not ElementType.INVALID}
 
 
 class ShapeError(ValueError):

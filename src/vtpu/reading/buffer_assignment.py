@@ -6,40 +6,135 @@ Field numbers are those of `HloProto` and `BufferAssignmentProto` in openxla/xla
 
 from __future__ import annotations
 
+from vtpu.program.memory import (
+    Allocation,
+    AllocationKind,
+    BufferAssignment,
+    HeapEvent,
+    HeapEventKind,
+    HeapTrace,
+    LogicalBuffer,
+    MemorySpace,
+    Placed,
+)
+from vtpu.program.modules import Module
 from vtpu.reading import wire
 
 _ASSIGNMENT = 3  # of HloProto
-_ALLOCATIONS = 3  # of BufferAssignmentProto
-_SIZE, _IS_THREAD_LOCAL, _IS_PARAMETER, _IS_LIVE_OUT, _MEMORY_SPACE, _IS_CONSTANT = (
-    2,
-    3,
-    5,
-    7,
-    8,
-    12,
-)
 
 
-def hbm_temporaries(hlo_proto: bytes) -> int | None:
-    """Bytes of HBM that the program reserves for temporaries, or None if nothing was assigned.
-
-    That is what is neither parameter, result, constant nor local to one computation.
+def find_assignment(hlo_proto: bytes | memoryview) -> memoryview:
+    """The `BufferAssignmentProto` in an `HloProto`; empty when there is none.
 
     Raises:
         WireError: the bytes are not an `HloProto`.
     """
-    assignment = wire.find_bytes(hlo_proto, _ASSIGNMENT)
-    if not assignment:
-        return None
-    total = 0
-    for allocation in wire.find_all(assignment, _ALLOCATIONS):
-        if isinstance(allocation, memoryview):
-            total += _temporary_bytes(allocation)
-    return total
+    return wire.find_bytes(hlo_proto, _ASSIGNMENT)
 
 
-def _temporary_bytes(allocation: memoryview) -> int:
-    fields = dict(wire.read_fields(allocation))
-    others = (_IS_THREAD_LOCAL, _IS_PARAMETER, _IS_LIVE_OUT, _IS_CONSTANT, _MEMORY_SPACE)
-    size = fields.get(_SIZE, 0)
-    return size if isinstance(size, int) and not any(fields.get(f) for f in others) else 0
+def read_assignment(data: bytes | memoryview, module: Module | None = None) -> BufferAssignment:
+    """The assignment in a `BufferAssignmentProto`.
+
+    `module`: where old releases name the defining instructions, their ids are looked up in it.
+
+    Raises:
+        WireError: the bytes are not such a message.
+    """
+    fields = wire.group(data)
+    names = {i.name: i.id for i in module.by_id.values()} if module else {}
+    buffers = [_buffer(_bytes(b), names) for b in fields.get(1, ())]
+    return BufferAssignment(
+        buffers={b.id: b for b in buffers},
+        allocations=tuple(_allocation(_bytes(a)) for a in fields.get(3, ())),
+        traces=tuple(_trace(_bytes(t)) for t in fields.get(4, ())),
+    )
+
+
+def hbm_temporaries(assignment: BufferAssignment) -> int:
+    """Bytes of HBM that the program reserves for temporaries: what is neither parameter, result,
+    constant nor local to one computation.
+    """
+    return sum(
+        a.size
+        for a in assignment.allocations
+        if a.kind is AllocationKind.TEMP and a.color == MemorySpace.HBM
+    )
+
+
+def _buffer(data: memoryview, names: dict[str, int]) -> LogicalBuffer:
+    fields = wire.group(data)
+    place = wire.group(_bytes(fields[3][-1])) if 3 in fields else {}
+    instruction = _int(place, 4)
+    if not instruction and 2 in place:
+        instruction = names.get(bytes(_bytes(place[2][-1])).decode(errors="replace"), 0)
+    return LogicalBuffer(
+        id=_int(fields, 1),
+        size=_int(fields, 2),
+        color=_int(fields, 4),
+        instruction=instruction,
+        index=tuple(wire.unpack_ints(place.get(3, ()))),
+    )
+
+
+def _allocation(data: memoryview) -> Allocation:
+    fields = wire.group(data)
+    is_parameter = bool(_int(fields, 5))
+    return Allocation(
+        index=_int(fields, 1),
+        size=_int(fields, 2),
+        color=_int(fields, 8),
+        kind=_kind(fields),
+        parameter=_int(fields, 6) if is_parameter else None,
+        parameter_index=tuple(wire.unpack_ints(fields.get(10, ()))) if is_parameter else (),
+        is_live_out=bool(_int(fields, 7)),
+        is_tuple=bool(_int(fields, 11)),
+        placed=tuple(_placed(_bytes(p)) for p in fields.get(9, ())),
+    )
+
+
+def _kind(fields: dict[int, list[wire.Value]]) -> AllocationKind:
+    is_local, is_parameter, is_live_out, is_constant = (_int(fields, n) for n in (3, 5, 7, 12))
+    if is_local:
+        return AllocationKind.LOCAL
+    if is_parameter:
+        return AllocationKind.ARGUMENT
+    if is_constant:
+        return AllocationKind.CONSTANT
+    return AllocationKind.OUTPUT if is_live_out else AllocationKind.TEMP
+
+
+def _placed(data: memoryview) -> Placed:
+    fields = wire.group(data)
+    return Placed(_int(fields, 1), _int(fields, 2), _int(fields, 3))
+
+
+def _trace(data: memoryview) -> HeapTrace:
+    fields = wire.group(data)
+    return HeapTrace(_int(fields, 3), tuple(_event(_bytes(e)) for e in fields.get(1, ())))
+
+
+def _event(data: memoryview) -> HeapEvent:
+    fields = wire.group(data)
+    kind = HeapEventKind(_int(fields, 1)) if _int(fields, 1) in (0, 1, 2) else HeapEventKind.SHARE
+    return HeapEvent(
+        kind,
+        _int(fields, 2),
+        _text(fields, 3),
+        _text(fields, 4),
+        _int(fields, 5) if kind is HeapEventKind.SHARE else None,
+    )
+
+
+def _bytes(value: wire.Value) -> memoryview:
+    return value if isinstance(value, memoryview) else memoryview(b"")
+
+
+def _int(fields: dict[int, list[wire.Value]], number: int) -> int:
+    values = fields.get(number)
+    value = values[-1] if values else 0
+    return value if isinstance(value, int) else 0
+
+
+def _text(fields: dict[int, list[wire.Value]], number: int) -> str:
+    values = fields.get(number)
+    return bytes(_bytes(values[-1])).decode(errors="replace") if values else ""

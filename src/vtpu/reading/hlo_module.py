@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from vtpu.program.element_types import ElementType
-from vtpu.program.layouts import Layout
 from vtpu.program.locations import Frame
 from vtpu.program.shapes import ArrayShape
 from vtpu.reading import wire
+from vtpu.reading.modules import read_shape
 
 # HloModuleProtoWithConfig
 _WITH_CONFIG_MODULE = 1
@@ -25,14 +24,6 @@ _OPCODE, _SHAPE, _SHARDING, _IS_HOST_TRANSFER, _FRONTEND_ATTRIBUTES = 2, 3, 40, 
 _RENDEZVOUS = "_xla_host_transfer_rendezvous"
 _MAXIMAL, _TUPLE_SHARDING = 1, 2
 
-#: XLA's PrimitiveType to the element types of PJRT; TUPLE is 13.
-_PRIMITIVE_TYPES = {
-    1: "PRED", 2: "S8", 3: "S16", 4: "S32", 5: "S64", 6: "U8", 7: "U16", 8: "U32", 9: "U64",
-    10: "F16", 11: "F32", 12: "F64", 15: "C64", 16: "BF16", 17: "TOKEN", 18: "C128",
-    19: "F8E5M2", 20: "F8E4M3FN", 21: "S4", 22: "U4", 23: "F8E4M3B11FNUZ", 24: "F8E5M2FNUZ",
-    25: "F8E4M3FNUZ", 26: "S2", 27: "U2", 28: "F8E4M3", 29: "F8E3M4", 32: "F4E2M1FN",
-    33: "F8E8M0FNU",
-}  # fmt: skip
 _TUPLE = 13
 
 
@@ -103,25 +94,8 @@ def _read_shapes(shapes: list[memoryview]) -> tuple[ArrayShape | None, ...]:
 
 
 def _read_shape(shape: memoryview) -> ArrayShape | None:
-    name = _PRIMITIVE_TYPES.get(wire.find_int(shape, 2))
-    if name is None:
-        return None
-    layout = wire.find_bytes(shape, 5)
-    tiles = tuple(
-        tuple(wire.find_ints(tile, 1))
-        for tile in wire.find_all(layout, 6)
-        if isinstance(tile, memoryview)
-    )
-    return ArrayShape(
-        ElementType[name],
-        tuple(wire.find_ints(shape, 3)),
-        Layout(
-            tuple(wire.find_ints(layout, 1)),
-            tiles,
-            wire.find_int(layout, 7),
-            wire.find_int(layout, 8),
-        ),
-    )
+    found = read_shape(shape)
+    return found if isinstance(found, ArrayShape) else None
 
 
 def _flat_parameter(number: int, index: list[int], is_tuple: bool) -> int:

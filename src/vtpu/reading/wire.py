@@ -6,7 +6,7 @@ sequence of (field number, value): a value is an int (varint, fixed) or a `memor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 Value = int | memoryview
 
@@ -28,6 +28,8 @@ def read_varint(data: memoryview, at: int) -> tuple[int, int]:
             if byte < 0x80:
                 return value, at
             shift += 7
+            if shift > 63:  # ten bytes hold 64 bits; foreign bytes would make a number without end
+                raise WireError("a number is too long")
     except IndexError:
         raise WireError("a number is cut") from None
 
@@ -40,6 +42,14 @@ def read_fields(data: bytes | memoryview) -> Iterator[tuple[int, Value]]:
     """
     for number, value, _ in read_spans(data):
         yield number, value
+
+
+def readable_fields(data: bytes | memoryview, problems: list[str]) -> Iterator[tuple[int, Value]]:
+    """The fields of a message up to where it is damaged, which is added to `problems`."""
+    try:
+        yield from read_fields(data)
+    except WireError as error:
+        problems.append(f"the file is cut or damaged: {error}")
 
 
 def read_spans(data: bytes | memoryview) -> Iterator[tuple[int, Value, memoryview]]:
@@ -65,6 +75,18 @@ def read_spans(data: bytes | memoryview) -> Iterator[tuple[int, Value, memoryvie
         field = view[at : at + length]
         at += length
         yield number, field if kind == _BYTES else int.from_bytes(field, "little"), view[start:at]
+
+
+def group(data: bytes | memoryview) -> dict[int, list[Value]]:
+    """All fields of a message by number, each with its values in order.
+
+    Raises:
+        WireError: the bytes are not a message.
+    """
+    fields: dict[int, list[Value]] = {}
+    for number, value, _ in read_spans(data):
+        fields.setdefault(number, []).append(value)
+    return fields
 
 
 def find_all(data: bytes | memoryview, number: int) -> list[Value]:
@@ -102,8 +124,13 @@ def signed(value: int) -> int:
 
 def find_ints(data: bytes | memoryview, number: int) -> list[int]:
     """The repeated numbers of field `number`, packed or not."""
+    return unpack_ints(find_all(data, number))
+
+
+def unpack_ints(values: Iterable[Value]) -> list[int]:
+    """The numbers of a repeated field's values, packed or not."""
     numbers: list[int] = []
-    for value in find_all(data, number):
+    for value in values:
         if isinstance(value, int):
             numbers.append(signed(value))
             continue

@@ -7,7 +7,8 @@ payload. All numbers are little-endian. Payloads are compressed by zlib:
     STAK  JSON: further stacks, each a list of [file, function, line]
     SHAP  JSON: further shapes
     WHYS  JSON: further reasons why values are unknown, numbered on from the last, the first is 1
-    PROG  JSON of a ProgramRecord without `hlo`, its length before it; then `hlo` as it is
+    PROG  JSON of a ProgramRecord without its blobs, its length before it; then the blobs as they are,
+          whose sizes stand in the JSON (in older files there is one, `hlo`)
     EVTS  columns of further events, one after the other, in the order of EVENT_DTYPE
     END_  JSON of EndRecord, when the process ended by itself
     EXIT  JSON: the exit code, when somebody waited for the process
@@ -44,6 +45,7 @@ from vtpu.recording.recording import (
 
 MAGIC = b"vtpu recording 1\n"
 _HEADER = struct.Struct("<4sQI")
+_BLOBS = ("hlo", "assignment", "log")  # of a program
 _LEVEL = 1  # of zlib: the run waits for this
 
 
@@ -84,9 +86,10 @@ class RecordingWriter:
 
     def program(self, program: ProgramRecord) -> None:
         """A program."""
-        fields = {name: getattr(program, name) for name in program.__slots__ if name != "hlo"}
-        header = _json(fields)
-        self._chunk(b"PROG", struct.pack("<Q", len(header)) + header + program.hlo)
+        fields = {name: getattr(program, name) for name in program.__slots__}
+        blobs = [fields.pop(name) for name in _BLOBS]
+        header = _json({**fields, "blob_sizes": [len(b) for b in blobs]})
+        self._chunk(b"PROG", b"".join([struct.pack("<Q", len(header)), header, *blobs]))
 
     def events(self, events: np.ndarray) -> None:
         """Further events."""
@@ -279,7 +282,12 @@ def _tuples(fields: dict[str, Any]) -> dict[str, Any]:
 def _decode_program(payload: bytes) -> ProgramRecord:
     (size,) = struct.unpack_from("<Q", payload)
     fields = _tuples(json.loads(payload[8 : 8 + size]))
-    return replace(ProgramRecord(**fields), hlo=payload[8 + size :])
+    at = 8 + size
+    blobs: dict[str, bytes] = {}
+    for name, length in zip(_BLOBS, fields.pop("blob_sizes", (len(payload) - at,)), strict=False):
+        blobs[name] = payload[at : at + length]
+        at += length
+    return replace(ProgramRecord(**fields), **blobs)
 
 
 def _decode_run(fields: dict[str, Any]) -> RunRecord:

@@ -40,10 +40,13 @@ class ShapeRecord:
 class ProgramRecord:
     """A program that JAX compiled. Sizes are the compiler's, in bytes per device.
 
-    `key` names the program's content: two programs with one key are the same. `reason` is JAX's
+    `temp_bytes` is what it reserves by its buffer assignment, `temp_field_bytes` what the compiler's
+    own `temp_size_in_bytes` says. `key` names the program's content: two programs with one key are the same. `reason` is JAX's
     explanation of why it traced again, or None. `error` is set when there is no result. `hlo` is the
     optimised module (`hlo_with_config`, compressed by zlib), whose lines are numbers into
-    `locations`, the places as MLIR prints them.
+    `locations`, the places as MLIR prints them; of a program that did not compile it is the
+    `HloProto` that the compiler dumped, if it did. `assignment` is the `BufferAssignmentProto`, `log`
+    what the compiler logged, compressed too.
     """
 
     number: int
@@ -57,6 +60,7 @@ class ProgramRecord:
     output_bytes: int = 0
     alias_bytes: int = 0
     temp_bytes: int = 0
+    temp_field_bytes: int = 0
     generated_code_bytes: int = 0
     host_argument_bytes: int = 0
     host_output_bytes: int = 0
@@ -77,6 +81,8 @@ class ProgramRecord:
     error: str | None = None
     locations: tuple[str, ...] = ()
     hlo: bytes = b""
+    assignment: bytes = b""
+    log: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

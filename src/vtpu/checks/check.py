@@ -1,0 +1,133 @@
+"""Does a program fit a slice, and where does every byte of its memory go."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vtpu.analysis.program_memory import MemoryUsage
+from vtpu.analysis.program_report import Origin, ProgramReport, report_program
+from vtpu.analysis.source_lines import UserLines
+from vtpu.checks.compiling import compile_program
+from vtpu.checks.lowering import lower
+from vtpu.checks.modules import is_module, start_compiling
+from vtpu.chips import Slice, parse_slice
+from vtpu.device.attach import (
+    Session,
+    compiling_session,
+    current_session,
+    devices_to_compile_for,
+)
+from vtpu.device.settings import read_settings
+from vtpu.report.program_report import program_document
+from vtpu.report.text import print_document
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """A program compiled for a slice. Printed, it is the report."""
+
+    slice: Slice
+    report: ProgramReport
+
+    @property
+    def fits(self) -> bool:
+        """Whether the compiler found room for the program on every device."""
+        return bool(self.report.fits)
+
+    @property
+    def error(self) -> str | None:
+        """What the compiler said when it did not fit."""
+        return self.report.error
+
+    @property
+    def usage(self) -> MemoryUsage | None:
+        """The memory by space: every buffer, the curve, the peak.
+
+        None when the compiler gave up before it placed anything.
+        """
+        return self.report.usage
+
+    @property
+    def need_bytes(self) -> int | None:
+        """HBM that the program needs per device: arguments, results, temporaries, constants."""
+        return self.report.need_bytes
+
+    @property
+    def limit_bytes(self) -> int | None:
+        """HBM that the compiler grants per device."""
+        return self.report.limit_bytes
+
+    def __str__(self) -> str:
+        """The report as plain text."""
+        text = io.StringIO()
+        print_document(program_document(self.report), text)
+        return text.getvalue()
+
+
+def check(target: Any, *args: Any, on: str | None = None, **kwargs: Any) -> Check:
+    """Compiles a program for a slice, without a chip, and says where its memory goes.
+
+    Args:
+        target: a function (jitted or not), a `jax.stages.Lowered` for TPUs, a `jax.export.Exported` or
+            its bytes, StableHLO or HLO as text or bytes.
+        args: the function's arguments: arrays or `jax.ShapeDtypeStruct`, with shardings if any. A
+            mesh of other devices becomes one of the slice's.
+        on: the slice, in any dialect: `"v5e-16"`. Default: the attached one, else `VTPU_ON`, else
+            `v5e-16`.
+        kwargs: the function's keyword arguments.
+
+    Raises:
+        vtpu.errors.UsageError: the arguments and the slice do not go together.
+        vtpu.checks.compiling.CompileFailed: the program does not compile, and not for want of memory.
+        vtpu.errors.CompilerDied, vtpu.errors.CompilerMissing: libtpu crashed or is not installed.
+        Exception: whatever the function raises while it is traced.
+    """
+    attached = current_session()
+    wanted = parse_slice(on) if on else attached.slice if attached else _default_slice()
+    session = compiling_session()
+    is_attached = attached is not None and attached.slice == wanted
+    devices = None if is_attached else devices_to_compile_for(session, wanted)
+    start = _preparation(target, args, kwargs, devices, session, wanted)
+    record, memory = compile_program(session, wanted, start)
+    run = session.recorder.run
+    origin = Origin(
+        name=record.name,
+        slice=wanted.name,
+        num_devices=record.num_replicas * record.num_partitions,
+        versions=run.versions,
+        compile_s=record.compile_s,
+        was_known=record.from_cache,
+        folder=run.folder,
+    )
+    report = report_program(
+        memory,
+        origin,
+        UserLines(run.library_folders),
+        fits=record.error is None,
+        error=record.error,
+    )
+    return Check(slice=wanted, report=report)
+
+
+def _default_slice() -> Slice:
+    return parse_slice(read_settings().slice)
+
+
+def _preparation(
+    target: Any,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    devices: list[Any] | None,
+    session: Session,
+    wanted: Slice,
+) -> Callable[[], Any]:
+    """What compiles the target. Tracing happens here, so that its errors are the user's own."""
+    if is_module(target):
+        return start_compiling(target, devices or devices_to_compile_for(session, wanted))
+    if hasattr(target, "compile") and not callable(target):
+        return target.compile
+    function: Any = getattr(target, "call", target) if hasattr(target, "in_avals") else target
+    return lower(function, args, kwargs, devices).compile

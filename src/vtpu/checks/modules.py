@@ -1,0 +1,157 @@
+"""Programs that come as modules: exported ones, StableHLO, HLO; as text or as bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from vtpu.errors import UsageError
+from vtpu.reading import wire
+
+_BYTECODE = b"ML\xefR"
+
+
+def is_module(target: Any) -> bool:
+    """Whether `target` is a program as text or bytes."""
+    return isinstance(target, str | bytes | bytearray)
+
+
+def start_compiling(target: str | bytes | bytearray, devices: Sequence[Any]) -> Callable[[], Any]:
+    """What compiles a module for the first of `devices`, as many as it is made for.
+
+    Raises:
+        UsageError: it is no module, or one for more devices.
+    """
+    data = target.encode() if isinstance(target, str) else bytes(target)
+    exported = _exported(data)
+    if exported is not None:
+        return _start_exported(exported, devices)
+    return _start_stablehlo(_stablehlo(data), devices)
+
+
+def _exported(data: bytes) -> Any:
+    """The `jax.export.Exported` in `data`, or None."""
+    if data.startswith(_BYTECODE) or _as_text(data):
+        return None
+    import jax.export
+
+    try:
+        return jax.export.deserialize(bytearray(data))
+    except Exception:
+        return None
+
+
+def _start_exported(exported: Any, devices: Sequence[Any]) -> Callable[[], Any]:
+    import jax
+    from jax.sharding import Mesh
+
+    from vtpu.checks.lowering import place
+
+    if "tpu" not in exported.platforms:
+        raise UsageError(
+            f"this program was exported for {', '.join(exported.platforms)}. Export it for TPUs: "
+            "`jax.export.export(f, platforms=['tpu'])`."
+        )
+    if exported.nr_devices > len(devices):
+        raise UsageError(
+            f"this program was exported for {exported.nr_devices} devices, and the slice has "
+            f"{len(devices)}. Name a larger slice."
+        )
+    if exported.nr_devices > 1:
+        mesh = Mesh(np.array(devices[: exported.nr_devices], dtype=object), ("devices",))
+        shardings = exported.in_shardings_jax(mesh)
+        leaves = [
+            jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=s)
+            for a, s in zip(exported.in_avals, shardings, strict=True)
+        ]
+    else:
+        leaves = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in exported.in_avals]
+        leaves = place(leaves, devices)
+    args, kwargs = jax.tree.unflatten(exported.in_tree, leaves)
+    return jax.jit(exported.call).lower(*args, **kwargs).compile
+
+
+def _stablehlo(data: bytes) -> Any:
+    """The module of StableHLO (text, bytecode, portable bytecode) or HLO (text, proto)."""
+    from jax.extend.mlir import hlo_to_stablehlo
+    from jax.interpreters import mlir
+    from jaxlib.mlir import ir
+
+    context = mlir.make_ir_context()
+    try:
+        if data.startswith(_BYTECODE):
+            return _parse_bytecode(context, data)
+        text = _as_text(data)
+        if text and text.lstrip().startswith("HloModule"):
+            return ir.Module.parse(hlo_to_stablehlo(_hlo_proto(text)), context=context)
+        if text:
+            return ir.Module.parse(text, context=context)
+        return ir.Module.parse(hlo_to_stablehlo(_inner_module(data)), context=context)
+    except Exception as error:  # MLIR's, XLA's and protobuf's errors have no common type
+        reason = str(error).strip().split("\n")[0][:200]
+        raise UsageError(
+            "this is no program that can be compiled: not bytes of jax.export, nor StableHLO or HLO as "
+            f"text or bytes ({reason}). Optimised HLO does not compile again."
+        ) from error
+
+
+def _parse_bytecode(context: Any, data: bytes) -> Any:
+    from jax.extend.mlir import deserialize_portable_artifact
+    from jaxlib.mlir import ir
+
+    with context:
+        try:
+            return deserialize_portable_artifact(data)
+        except Exception:
+            return ir.Module.parse(data)
+
+
+def _as_text(data: bytes) -> str:
+    """The text that `data` is; empty for other bytes."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return ""
+    return "" if "\0" in text else text
+
+
+def _hlo_proto(text: str) -> bytes:
+    from jaxlib import _hlo  # pyright: ignore[reportAttributeAccessIssue]
+
+    return _hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()
+
+
+def _inner_module(data: bytes) -> bytes:
+    """The `HloModuleProto` of an `HloProto`, which has it in its first field; else the bytes."""
+    try:
+        inner = bytes(wire.find_bytes(data, 1))
+        return inner if wire.find_all(inner, 3) else data
+    except wire.WireError:  # the first field of an `HloModuleProto` is a name
+        return data
+
+
+def _start_stablehlo(module: Any, devices: Sequence[Any]) -> Callable[[], Any]:
+    from jax._src.lib import xla_client  # pyright: ignore[reportPrivateImportUsage]
+    from jax.extend.backend import get_compile_options
+
+    replicas = _attribute(module, "mhlo.num_replicas")
+    partitions = _attribute(module, "mhlo.num_partitions")
+    count = replicas * partitions
+    if count > len(devices):
+        raise UsageError(
+            f"this program is for {count} devices, and the slice has {len(devices)}. Name a larger "
+            "slice."
+        )
+    chosen = list(devices[:count])
+    ids = np.array([d.id for d in chosen]).reshape(replicas, partitions)
+    options = get_compile_options(replicas, partitions, device_assignment=ids)
+    options.executable_build_options.use_shardy_partitioner = "sdy." in str(module)[:1_000_000]
+    executable_devices = xla_client.DeviceList(tuple(chosen))
+    return lambda: chosen[0].client.compile(module, executable_devices, options)
+
+
+def _attribute(module: Any, name: str) -> int:
+    attributes = module.operation.attributes
+    return int(attributes[name].value) if name in attributes else 1

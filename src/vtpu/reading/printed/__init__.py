@@ -1,0 +1,1 @@
+"""What XLA and JAX print inside of longer texts: sizes, shapes, operators."""

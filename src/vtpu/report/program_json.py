@@ -1,0 +1,119 @@
+"""A program's memory as JSON: exact integers, every buffer, the whole curve."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from vtpu.analysis.program_memory import Group, MemoryItem, MemoryUsage, SpaceUsage, group_by
+from vtpu.analysis.program_report import ProgramReport
+from vtpu.evidence import Basis
+
+PROGRAM_SCHEMA = "vtpu.program/1"
+
+#: Where the figures come from, by path into the JSON.
+PROGRAM_BASIS = {
+    "need_bytes": Basis.COMPILER,
+    "limit_bytes": Basis.COMPILER,
+    "spaces": Basis.COMPILER,
+    "figures": Basis.COMPILER,
+    "compile_s": Basis.MEASURED,
+}
+
+
+def program_as_json(report: ProgramReport) -> dict[str, Any]:
+    """The JSON value of a program's memory. What is not known is null."""
+    origin = report.origin
+    return {
+        "schema": PROGRAM_SCHEMA,
+        "basis": {path: str(basis) for path, basis in PROGRAM_BASIS.items()},
+        "program": origin.name,
+        "source": origin.source or None,
+        "slice": origin.slice,
+        "num_devices": origin.num_devices,
+        "versions": origin.versions,
+        "compile_s": origin.compile_s,
+        "was_known": origin.was_known,
+        "fits": report.fits,
+        "need_bytes": report.need_bytes,
+        "limit_bytes": report.limit_bytes,
+        "error": report.error,
+        "problems": list(report.problems),
+        "spaces": [_space(report.usage, s) for s in report.usage.spaces] if report.usage else [],
+        "program_order": list(report.usage.order) if report.usage else [],
+        "figures": [{"name": f.name, "bytes": f.bytes, "counts": f.counts} for f in report.figures],
+    }
+
+
+def _space(usage: MemoryUsage, space: SpaceUsage) -> dict[str, Any]:
+    alive = space.at_peak()
+    return {
+        "name": space.name,
+        "color": space.color,
+        "total_bytes": space.total_bytes,
+        "by_kind": {str(kind): size for kind, size in space.by_kind.items()},
+        "peak_bytes": space.peak_bytes,
+        "peak_position": space.peak,
+        "peak_instruction": usage.order[space.peak] if usage.order else None,
+        "free_at_peak_bytes": space.free_at_peak_bytes,
+        "at_peak_by_role": _groups(alive, lambda i: str(i.role)),
+        "at_peak_by_layer": _groups(alive, lambda i: i.layer),
+        "at_peak_by_line": _groups(alive, lambda i: i.place),
+        "at_peak_by_dtype": _groups(alive, lambda i: i.dtype),
+        "curve": _curve(space.live),
+        "buffers": [_item(item) for item in sorted(space.items, key=lambda i: -i.bytes)],
+    }
+
+
+def _groups(
+    items: tuple[MemoryItem, ...], key: Callable[[MemoryItem], str]
+) -> list[dict[str, Any]]:
+    return [_group(g) for g in group_by(items, key)]
+
+
+def _group(group: Group) -> dict[str, Any]:
+    return {
+        "key": group.key,
+        "bytes": group.bytes,
+        "padding_bytes": group.padding_bytes,
+        "count": group.count,
+    }
+
+
+def _curve(live: np.ndarray) -> list[list[int]]:
+    """Pairs of position and bytes alive from there on."""
+    if not len(live):
+        return []
+    changes = np.flatnonzero(np.diff(live)) + 1
+    return [[0, int(live[0])], *([int(at), int(live[at])] for at in changes)]
+
+
+def _item(item: MemoryItem) -> dict[str, Any]:
+    occupant, line = item.occupant, item.line
+    return {
+        "name": item.name,
+        "kind": str(occupant.kind),
+        "role": str(item.role),
+        "bytes": item.bytes,
+        "logical_bytes": item.logical_bytes,
+        "padding_bytes": item.padding_bytes,
+        "shape": str(item.shape) if item.shape else None,
+        "dtype": item.shape.element_type.xla_name if item.shape else None,
+        "dims": list(item.shape.dims) if item.shape else None,
+        "layout": str(item.shape.layout) if item.shape else None,
+        "allocation": occupant.allocation,
+        "offset": occupant.offset,
+        "start": occupant.start,
+        "end": occupant.end,
+        "life_from": "heap trace" if occupant.is_traced else "definition and uses",
+        "shared_by": len(occupant.buffers),
+        "opcode": item.opcode or None,
+        "op_name": item.op_name or None,
+        "layer": item.layer or None,
+        "is_donated": item.is_donated,
+        "file": line.file if line.line else None,
+        "line": line.line or None,
+        "function": line.function or None,
+    }
