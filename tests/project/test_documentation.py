@@ -27,7 +27,9 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert not missing
 
 
-@pytest.mark.parametrize("command", ["run", "demo", "show", "slices"])
+@pytest.mark.parametrize(
+    "command", ["run", "demo", "show", "check", "explain", "diff", "replay", "slices"]
+)
 def test_every_option_of_a_command_is_documented(command: str) -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "vtpu", command, "--help"],

@@ -70,12 +70,12 @@ def instruction(opcode, rendezvous, sharding=b"", dims=(2, 4)):
     )
 
 
-def test_host_transfers_have_their_channel_direction_and_bytes():
+def test_host_transfers_have_their_channel_direction_type_and_bytes():
     computation = field(2, instruction("send", "4")) + field(2, instruction("recv", "5"))
     interface = read_interface(module([], field(3, computation)))
     assert interface.host_transfers == (
-        HostTransfer(4, True, 32, None),
-        HostTransfer(5, False, 32, None),
+        HostTransfer(4, True, ElementType.F32, 32, None),
+        HostTransfer(5, False, ElementType.F32, 32, None),
     )
 
 

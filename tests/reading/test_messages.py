@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 import pytest
@@ -592,6 +593,29 @@ def test_an_entry_that_is_left_out_is_a_problem() -> None:
 
     (problem,) = messages.problems
     assert "entries 2 to 3 are missing in the table" in problem
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_lines_that_were_broken_read_like_whole_ones(width: int) -> None:
+    broken = "\n".join(
+        part
+        for line in LONG.split("\n")
+        for part in textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False)
+        or [""]
+    )
+    messages, report = only(broken)
+
+    assert (report.totals, report.requirements) == (one(LONG).totals, one(LONG).requirements)
+    assert [e.operator for e in report.entries] == [e.operator for e in one(LONG).entries]
+    assert [e.operands for e in report.entries] == [e.operands for e in one(LONG).entries]
+    assert (messages.unknown, messages.problems) == ((), ())
+
+
+@pytest.mark.parametrize(
+    "piece", ["XLA label: (", "Shape: f32[", "> ", "Total hbm usage >= ", "HLO temp 1.0G (", "\n"]
+)
+def test_long_texts_of_one_line_take_no_long_time(piece: str) -> None:
+    assert read_messages(piece * 5000).unknown is not None
 
 
 def test_a_printed_exception_reads_like_the_exception() -> None:

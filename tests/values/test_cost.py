@@ -15,6 +15,7 @@ def test_costs_are_those_of_what_is_left(bench: Bench) -> None:
     assert ended.exit_code == 0, ended.stderr[-2000:]
     costs = json.loads(ended.stdout)
     assert costs["matmul"] == [2 * 4 * 8 * 16, True, [0, 1], [0]]
+    assert costs["composite"] == costs["matmul"]
     flops, is_certain, parameters, outputs = costs["loop"]
     assert (is_certain, parameters, outputs) == (True, [0, 1], [0])
     assert 10 * 2 * 8**3 <= flops < 11 * 2 * 8**3  # ten multiplications and a counter

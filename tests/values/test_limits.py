@@ -39,6 +39,16 @@ def test_what_neither_may_take_is_forgotten(bench: Bench) -> None:
     assert (run.summary.values.peak_memory_bytes or 0) <= 4 * MIB
 
 
+def test_a_disk_that_is_full_costs_the_oldest_and_not_what_comes_later(bench: Bench) -> None:
+    full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 19, 1 << 19))"
+    later = "later = jax.device_put(np.full((256, 1024), 0.5, np.float32))\n"
+    program = full + LOOP.replace("print(", later + "print(") + "print(float(later.sum()))\n"
+    run = bench.run(program, VTPU_VALUES_MEMORY_BYTES="4MiB", VTPU_VALUES_DISK_BYTES="1GiB")
+    run.succeeded("False\n131072.0\n")
+    (seen,) = run.summary.fabricated_values
+    assert "was forgotten" in seen.why
+
+
 def test_equal_data_for_several_devices_is_kept_once(bench: Bench) -> None:
     run = bench.run("""
 import jax, numpy as np

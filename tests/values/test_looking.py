@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from running import Bench, Run, source_of
 from vtpu.device import _core
 from vtpu.values.reasons import OF_THE_CORE
@@ -69,6 +71,9 @@ def test_unknown_values_are_what_the_user_wants(bench: Bench) -> None:
     assert (
         "vtpu: this value is not known: computing it needs more than the budget of 0 FLOP" in last
     )
+    assert whys(refused) == [
+        ("print", "read", 1, "computing it needs more than the budget of 0 FLOP (jit_step)")
+    ]
 
 
 def test_what_was_donated_or_deleted_is_remembered_while_a_result_needs_it(bench: Bench) -> None:
@@ -177,21 +182,68 @@ print(jnp.empty((2,)).sum(), jax.lax.empty((2,), jnp.float32).shape)
     run.succeeded("0.0 (2,)\n")
 
 
-def test_a_callback_beyond_the_budget_gets_zeros_and_the_report_says_why(bench: Bench) -> None:
+def test_what_took_too_long_and_still_runs_is_not_started_again(bench: Bench) -> None:
     run = bench.run(
         """
+import jax, jax.numpy as jnp, threading
+endless = jax.jit(lambda x: jax.lax.while_loop(lambda x: x > 0, lambda x: x * 0 + 1, x))
+for i in range(1, 5):
+    int(endless(i))
+print(threading.active_count())
+x = endless(1)
+for _ in range(3):
+    x = endless(x)
+    int(x)
+print(threading.active_count())
+""",
+        VTPU_VALUES_BUDGET="2s",
+    )
+    run.succeeded("2\n2\n")
+    assert [(line, times) for line, _, times, _ in whys(run)] == [("int", 4), ("int", 3)]
+    assert (run.summary.values.computed_s or 0) < 8
+
+
+CALLBACK = """
 import jax, jax.numpy as jnp
 x = jnp.ones((64, 64))
-f = jax.jit(lambda x: jax.debug.print("sum {}", (x @ x).sum()))
+f = jax.jit(lambda x: jax.debug.print("sum {} {}", (x @ x).sum(), jnp.int32(7)))
 f(x)
 jax.effects_barrier()
-""",
-        VTPU_VALUES_BUDGET="1kFLOP",
-    )
-    run.succeeded("sum 0.0\n")
-    assert whys(run) == [
-        ("f", "callback", 1, "computing it needs more than the budget of 1,000 FLOP (jit__lambda)")
-    ]
+"""
+REFUSED_CALLBACK = [
+    ("f", "callback", 2, "computing it needs more than the budget of 1,000 FLOP (jit__lambda)")
+]
+
+
+@pytest.mark.parametrize(("unknown", "seen"), [("zeros", "0.0 0"), ("nan", "nan 0")])
+def test_a_callback_beyond_the_budget_gets_what_the_user_wants_and_the_report_says_why(
+    bench: Bench, unknown: str, seen: str
+) -> None:
+    run = bench.run(CALLBACK, VTPU_VALUES_BUDGET="1kFLOP", VTPU_UNKNOWN=unknown)
+    run.succeeded(f"sum {seen}\n")
+    assert whys(run) == REFUSED_CALLBACK
+
+
+def test_a_callback_is_not_called_where_unknown_values_are_errors(bench: Bench) -> None:
+    run = bench.run(CALLBACK, VTPU_VALUES_BUDGET="1kFLOP", VTPU_UNKNOWN="error")
+    assert (run.exit_code, run.printed) == (1, "")
+    assert "vtpu: this value is not known" in run.stderr
+    assert whys(run) == REFUSED_CALLBACK
+
+
+def test_looking_that_was_interrupted_says_so(bench: Bench) -> None:
+    run = bench.run("""
+import jax, os, signal, threading
+endless = jax.jit(lambda x: jax.lax.while_loop(lambda x: x > 0, lambda x: x * 0 + 1, x))
+x = endless(1)
+threading.Timer(2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    int(x)
+except KeyboardInterrupt:
+    print("interrupted")
+""")
+    run.succeeded("interrupted\n")
+    assert whys(run) == [("int", "read", 1, "computing it was interrupted")]
 
 
 def test_the_reasons_of_the_core_are_the_first_by_number() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from vtpu.analysis.source_lines import SourceLine
 from vtpu.program.locations import Frame, parse_location
 from vtpu.recording.recording import FIRST_CALL, ProgramRecord, Recording
 
@@ -48,6 +49,12 @@ def by_definition(recording: Recording) -> list[list[ProgramRecord]]:
         by_name.setdefault(program.name, []).append(program)
     groups = [group for programs in by_name.values() for group in _split(programs, recording)]
     return sorted(groups, key=lambda group: group[0].number)
+
+
+def definition_of(program: ProgramRecord) -> SourceLine | None:
+    """Where the function of a program is: its first line that was traced; None if not known."""
+    found = _definition(program.locations)
+    return SourceLine(found[0], found[2], found[1]) if found else None
 
 
 def _split(programs: list[ProgramRecord], recording: Recording) -> list[list[ProgramRecord]]:

@@ -6,12 +6,12 @@ from its first tile (`program/layouts.py`); what the compiler placed beyond that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from math import prod
 
-from vtpu.analysis.program_memory import Group, MemoryItem, MemoryUsage, SpaceUsage, group_by
+from vtpu.analysis.program_memory import MemoryItem, MemoryUsage, SpaceUsage
 from vtpu.program.layouts import padded_dims
 from vtpu.program.memory import space_name
 from vtpu.program.shapes import ArrayShape
@@ -96,8 +96,7 @@ class SpacePadding:
     """The padding in a memory space.
 
     `logical_bytes`, `wasted_bytes`, `unexplained_bytes` and `not_array_bytes` (what has no shape, as
-    tuple tables) are of what is alive at the peak, and their sum is `peak_bytes`. Groups are of the
-    same, those with most padding first. `unexplained` are all items whose size does not follow from
+    tuple tables) are of what is alive at the peak, and their sum is `peak_bytes`. `unexplained` are all items whose size does not follow from
     their layout, `rows` all that pad: first those at the peak, by wasted bytes.
     """
 
@@ -109,9 +108,6 @@ class SpacePadding:
     not_array_bytes: int
     rows: tuple[PaddedItem, ...]
     unexplained: tuple[MemoryItem, ...]
-    by_role: tuple[Group, ...]
-    by_line: tuple[Group, ...]
-    by_dtype: tuple[Group, ...]
 
     @property
     def name(self) -> str:
@@ -176,9 +172,6 @@ def _space(space: SpaceUsage) -> SpacePadding:
         not_array_bytes=space.peak_bytes - placed,
         rows=_rows(space),
         unexplained=tuple(i for i in space.items if i.shape and i.shape.padded_bytes != i.bytes),
-        by_role=_groups(at_peak, lambda item: item.role),
-        by_line=_groups(at_peak, lambda item: item.place),
-        by_dtype=_groups(at_peak, lambda item: item.dtype),
     )
 
 
@@ -207,8 +200,3 @@ def _row(item: MemoryItem, peak: int) -> PaddedItem | None:
         caused_bytes=padded - padded * cause.size // cause.padded,
         is_at_peak=item.occupant.start <= peak <= item.occupant.end,
     )
-
-
-def _groups(items: Iterable[MemoryItem], key: Callable[[MemoryItem], str]) -> tuple[Group, ...]:
-    padded = [group for group in group_by(items, key) if group.padding_bytes]
-    return tuple(sorted(padded, key=lambda group: (-group.padding_bytes, group.key)))

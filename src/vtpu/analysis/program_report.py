@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from vtpu.analysis.compiler_figures import CompilerFigure, compiler_figures
+from vtpu.analysis.padding import SpacePadding, analyse_padding
+from vtpu.analysis.program_fragmentation import HeapFragmentation, analyse_fragmentation
 from vtpu.analysis.program_memory import MemoryUsage, analyse_memory
 from vtpu.analysis.source_lines import UserLines
 from vtpu.program.memory import ProgramMemory
@@ -40,6 +42,8 @@ class ProgramReport:
     usage: MemoryUsage | None
     fits: bool | None
     error: str | None
+    padding: tuple[SpacePadding, ...]
+    heaps: tuple[HeapFragmentation, ...]
     figures: tuple[CompilerFigure, ...]
     problems: tuple[str, ...]
 
@@ -67,8 +71,15 @@ def report_program(
     *,
     fits: bool | None = None,
     error: str | None = None,
+    exact: bool = False,
 ) -> ProgramReport:
-    """The report of a program; of one of which only the compiler's error is known, without memory."""
+    """The report of a program; of one of which only the compiler's error is known, without memory.
+
+    `exact`: the peak of each heap is packed exactly too, which takes seconds.
+
+    Raises:
+        UsageError: `exact` without OR-Tools.
+    """
     usage = analyse_memory(memory, lines) if memory else None
     return ProgramReport(
         origin=origin,
@@ -76,6 +87,8 @@ def report_program(
         usage=usage,
         fits=fits,
         error=error if error is not None else memory.error if memory else None,
+        padding=analyse_padding(usage) if usage else (),
+        heaps=analyse_fragmentation(memory, usage, exact=exact) if memory and usage else (),
         figures=compiler_figures(memory, usage) if memory and usage else (),
         problems=memory.problems if memory else (),
     )

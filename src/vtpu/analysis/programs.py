@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from vtpu.analysis.definitions import by_definition
@@ -87,6 +88,12 @@ def host_bytes(program: ProgramRecord) -> int:
     )
 
 
+def largest_program(programs: Iterable[ProgramRecord]) -> ProgramRecord | None:
+    """The program that needs most HBM, then most host memory; None when none compiled."""
+    compiled = (p for p in programs if p.error is None)
+    return max(compiled, key=lambda p: (need_bytes(p), host_bytes(p)), default=None)
+
+
 def summarize_programs(recording: Recording, lines: LineFinder) -> tuple[ProgramSummary, ...]:
     """The programs by function, in the order in which they first appeared."""
     executions = of_kind(recording.events, EventKind.EXECUTE)
@@ -99,7 +106,7 @@ def _summarize(
     group: list[ProgramRecord], calls: Counter[int], lines: LineFinder
 ) -> ProgramSummary:
     compiled = [p for p in group if p.error is None]
-    largest = max(compiled, key=lambda p: (need_bytes(p), host_bytes(p)), default=None)
+    largest = largest_program(group)
     compilations = tuple(_compilation(p, calls, lines) for p in group)
     sizes = {name: getattr(largest, name) if largest else None for name in _SIZES}
     return ProgramSummary(

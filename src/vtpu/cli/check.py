@@ -30,6 +30,10 @@ def check_command(
             "FUNCTION_args, abstract_args or args of the function's module.",
         ),
     ] = None,
+    exact: Annotated[
+        bool,
+        typer.Option("--exact", help="Pack the peak of the heap exactly too, which takes seconds."),
+    ] = False,
     json: Json = None,
 ) -> None:
     """Compile a function for a slice: does it fit, and where does every byte go.
@@ -37,7 +41,7 @@ def check_command(
     Exit code 0: it fits. 1: it does not. 2: the command or the function is wrong. 3: the compiler
     failed.
     """
-    sys.exit(_check(target, on, arguments, json))
+    sys.exit(_check(target, on, arguments, json, exact=exact))
 
 
 def _check(name: str, on: str, arguments: str | None, json: str | None) -> int:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from vtpu.cli import check, demo, replay, run, show, slices
+from vtpu.cli import check, demo, diff, replay, run, show, slices
 from vtpu.errors import VtpuError
 
 _VALUE_OPTIONS = {"--on", "--host", "--out", "--json"}
@@ -22,6 +22,7 @@ app = typer.Typer(
 )
 app.command("run", context_settings=run.CONTEXT)(run.run_command)
 app.command("demo")(demo.demo_command)
+app.command("diff")(diff.diff_command)
 app.command("check")(check.check_command)
 app.command("show")(show.show_command)
 app.command("replay")(replay.replay_command)

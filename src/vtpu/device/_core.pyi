@@ -37,7 +37,7 @@ def new_executable(
     outputs: Sequence[tuple[_ShapeSpec, int, int]],
     parameters: Sequence[_ShapeSpec | None],
     donated: Sequence[bool],
-    host_transfers: Sequence[tuple[int, bool, int, int]],
+    host_transfers: Sequence[tuple[int, bool, int, int, int]],
     temp_bytes: int,
     memory_stats: Sequence[int],
     costs: dict[str, float],

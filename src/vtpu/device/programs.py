@@ -99,7 +99,13 @@ class LoadableProgram:
             parameters=[_parameter_spec(p) for p in interface.parameters],
             donated=self.donated,
             host_transfers=[
-                (t.channel, t.is_send, t.logical_bytes, -1 if t.only_on is None else t.only_on)
+                (
+                    t.channel,
+                    t.is_send,
+                    t.element_type,
+                    t.logical_bytes,
+                    -1 if t.only_on is None else t.only_on,
+                )
                 for t in interface.host_transfers
             ],
             temp_bytes=compiled.hbm_temp_bytes,

@@ -36,6 +36,7 @@ class HostTransfer:
 
     channel: int
     is_send: bool
+    element_type: ElementType
     logical_bytes: int
     only_on: int | None
 
@@ -146,9 +147,10 @@ def _read_host_transfer(instruction: memoryview) -> HostTransfer | None:
         return None
     elements = wire.find_all(wire.find_bytes(instruction, _SHAPE), 4)
     shape = _read_shape(_as_bytes(elements[0])) if elements else None
-    size = prod(shape.dims) * shape.element_type.host_bytes if shape else 0
+    kind = shape.element_type if shape else ElementType.INVALID
+    size = prod(shape.dims) * kind.host_bytes if shape else 0
     only_on = _maximal_device(wire.find_bytes(instruction, _SHARDING))
-    return HostTransfer(int(channel), opcode == "send", size, only_on)
+    return HostTransfer(int(channel), opcode == "send", kind, size, only_on)
 
 
 def _frontend_attribute(instruction: memoryview, key: str) -> str:

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Callable
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from vtpu.report.document import Bytes, Cell, Count, Line, NoFigure, Seconds, Share
+from vtpu.report.document import (
+    Bytes,
+    BytesChange,
+    Cell,
+    Count,
+    CountChange,
+    Line,
+    NoFigure,
+    Seconds,
+    Share,
+)
 from vtpu.units import format_bytes, format_count, format_seconds
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -26,7 +37,7 @@ def visible(text: str) -> str:
     return _CONTROL.sub(lambda m: f"\\x{ord(m[0]):02x}", text)
 
 
-def cell_text(cell: Cell) -> str:  # noqa: PLR0911 - one return per kind of cell
+def cell_text(cell: Cell) -> str:  # noqa: C901, PLR0911 - one return per kind of cell
     """A cell as text."""
     match cell:
         case None:
@@ -35,6 +46,10 @@ def cell_text(cell: Cell) -> str:  # noqa: PLR0911 - one return per kind of cell
             return visible(cell)
         case Bytes(value):
             return format_bytes(value)
+        case BytesChange(value):
+            return _signed(value, format_bytes)
+        case CountChange(value):
+            return _signed(value, format_count)
         case Seconds(value):
             return format_seconds(value)
         case Count(value):
@@ -45,6 +60,10 @@ def cell_text(cell: Cell) -> str:  # noqa: PLR0911 - one return per kind of cell
             return text
         case Line():
             return "  ".join(filter(None, [place_text(cell), visible(cell.text)]))
+
+
+def _signed(value: int, text: Callable[[int], str]) -> str:
+    return f"+{text(value)}" if value > 0 else text(value)
 
 
 def place_text(line: Line) -> str:

@@ -32,6 +32,20 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
+class BytesChange:
+    """By how much a size differs."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class CountChange:
+    """By how much a number of things differs."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
 class Share:
     """A part of a whole, both in bytes."""
 
@@ -56,7 +70,7 @@ class NoFigure:
     text: str = "-"
 
 
-Cell = str | Bytes | Seconds | Count | Share | NoFigure | Line | None
+Cell = str | Bytes | Seconds | Count | BytesChange | CountChange | Share | NoFigure | Line | None
 """None is unknown, which is shown as such and never as zero."""
 
 

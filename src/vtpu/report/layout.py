@@ -16,8 +16,10 @@ from rich.cells import cell_len, set_cell_size
 from vtpu.report.cells import cell_text, place_text, shortened, visible, wrapped
 from vtpu.report.document import (
     Bytes,
+    BytesChange,
     Cell,
     Count,
+    CountChange,
     Line,
     NoFigure,
     Seconds,
@@ -30,7 +32,7 @@ _INDENT = "  "
 _DEEPER = "      "
 _LEAST_SOURCE = 24  # of a line's text beside numbers; less says nothing
 _LEAST_WRAPPED = 36
-_FIGURES = (Bytes, Seconds, Count, Share, NoFigure)
+_FIGURES = (Bytes, Seconds, Count, BytesChange, CountChange, Share, NoFigure)
 
 Kind = Literal["heading", "row", "detail"]
 

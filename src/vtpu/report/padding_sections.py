@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from vtpu.analysis.padding import Cause, PaddedItem, PaddingKind, SpacePadding
-from vtpu.analysis.program_memory import Group, MemoryItem
+from vtpu.analysis.program_memory import MemoryItem
 from vtpu.analysis.source_lines import SourceLine
 from vtpu.evidence import Basis
 from vtpu.program.memory import AllocationKind
@@ -14,7 +14,6 @@ from vtpu.report.document import (
     Bytes,
     Cell,
     Column,
-    Count,
     Line,
     NoFigure,
     Note,
@@ -25,7 +24,6 @@ from vtpu.report.document import (
 from vtpu.units import counted, format_bytes
 
 _MOST_ROWS = 12
-_MOST_GROUPS = 8
 _ABOUT = (
     "Tiles and layouts are those that the compiler states; padded sizes follow from them. Sizes that "
     "would not pad are the nearest ones for the dimension alone: the compiler may choose another "
@@ -36,7 +34,7 @@ _ABOUT = (
 def padding_sections(
     spaces: Sequence[SpacePadding], line: Callable[[SourceLine], Line]
 ) -> tuple[Section, ...]:
-    """The padding of a program; a memory space where nothing pads has no section."""
+    """The padding of some memory spaces; one where nothing pads has no section."""
     return tuple(_section(space, line) for space in spaces if space.rows or space.unexplained)
 
 
@@ -44,11 +42,6 @@ def _section(space: SpacePadding, line: Callable[[SourceLine], Line]) -> Section
     blocks: list[Block] = [_totals(space)]
     if space.rows:
         blocks.append(_rows(space.rows, line))
-    for heading, groups in (
-        ("role", space.by_role), ("line or argument", space.by_line), ("type", space.by_dtype),
-    ):  # fmt: skip
-        if groups:
-            blocks.append(_groups(heading, groups))
     if space.unexplained:
         blocks.append(_unexplained(space.unexplained))
     return Section(f"Padding in {space.name}", (*blocks, Note(_ABOUT)))
@@ -123,28 +116,6 @@ def _place(item: MemoryItem, line: Callable[[SourceLine], Line]) -> Cell:
     if item.occupant.kind is AllocationKind.ARGUMENT:
         return item.place
     return line(item.line) if item.line.line else NoFigure()
-
-
-def _groups(heading: str, groups: tuple[Group, ...]) -> Table:
-    columns = (
-        Column(heading),
-        Column("padding at peak", Basis.COMPILER),
-        Column("of", Basis.COMPILER),
-        Column("share", Basis.COMPILER),
-        Column("pieces", Basis.COMPILER),
-    )
-    shown = groups[:_MOST_GROUPS]
-    rows = tuple(
-        (
-            g.key,
-            Bytes(g.padding_bytes),
-            Bytes(g.bytes),
-            Share(g.padding_bytes, g.bytes),
-            Count(g.count),
-        )
-        for g in shown
-    )
-    return Table(columns, rows, len(groups) - len(shown))
 
 
 def _unexplained(items: tuple[MemoryItem, ...]) -> Note:

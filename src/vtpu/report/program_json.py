@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from vtpu.analysis.padding import PaddedItem, SpacePadding
+from vtpu.analysis.program_fragmentation import HeapFragmentation, PackedHeap
 from vtpu.analysis.program_memory import Group, MemoryItem, MemoryUsage, SpaceUsage, group_by
 from vtpu.analysis.program_report import ProgramReport
 from vtpu.evidence import Basis
@@ -43,6 +45,8 @@ def program_as_json(report: ProgramReport) -> dict[str, Any]:
         "problems": list(report.problems),
         "spaces": [_space(report.usage, s) for s in report.usage.spaces] if report.usage else [],
         "program_order": list(report.usage.order) if report.usage else [],
+        "padding": [_padding(space) for space in report.padding],
+        "heaps": [_heap(heap) for heap in report.heaps],
         "figures": [{"name": f.name, "bytes": f.bytes, "counts": f.counts} for f in report.figures],
     }
 
@@ -116,4 +120,99 @@ def _item(item: MemoryItem) -> dict[str, Any]:
         "file": line.file if line.line else None,
         "line": line.line or None,
         "function": line.function or None,
+    }
+
+
+# ---- padding and packing ------------------------------------------------------------------------
+
+
+def _padding(space: SpacePadding) -> dict[str, Any]:
+    return {
+        "space": space.name,
+        "peak_bytes": space.peak_bytes,
+        "logical_bytes": space.logical_bytes,
+        "wasted_bytes": space.wasted_bytes,
+        "unexplained_bytes": space.unexplained_bytes,
+        "not_array_bytes": space.not_array_bytes,
+        "arrays": [_padded(row) for row in space.rows],
+    }
+
+
+def _padded(row: PaddedItem) -> dict[str, Any]:
+    cause = row.cause
+    return {
+        "name": row.item.name,
+        "shape": str(row.shape),
+        "tile": list(row.tile),
+        "padded_dims": list(row.padded_dims),
+        "logical_bytes": row.logical_bytes,
+        "padded_bytes": row.padded_bytes,
+        "wasted_bytes": row.wasted_bytes,
+        "unexplained_bytes": row.unexplained_bytes,
+        "is_at_peak": row.is_at_peak,
+        "cause": {
+            "kind": str(cause.kind),
+            "dimension": cause.dimension,
+            "size": cause.size,
+            "padded": cause.padded,
+            "tile": cause.tile,
+            "bytes": row.caused_bytes,
+            "sizes_that_fill": list(cause.sizes_that_fill),
+        },
+    }
+
+
+def _heap(heap: HeapFragmentation) -> dict[str, Any]:
+    replays = heap.replays
+    return {
+        "space": heap.name,
+        "allocation": heap.allocation,
+        "allocation_bytes": heap.allocation_bytes,
+        "packed_bytes": heap.packed_bytes,
+        "tuple_tables": {"count": heap.tables.count, "slot_bytes": heap.tables.slot_bytes},
+        "other_bytes": heap.other_bytes,
+        "problem": heap.problem,
+        "alignment": replays.alignment if replays else None,
+        "buffers_compared": replays.compared if replays else None,
+        "algorithms": [
+            {"name": str(r.algorithm), "heap_bytes": r.heap_bytes, "agreeing": r.agreeing}
+            for r in (replays.found if replays else ())
+        ],
+        "packed": _packed(heap.packed) if heap.packed else None,
+    }
+
+
+def _packed(packed: PackedHeap) -> dict[str, Any]:
+    exact, suggestion = packed.exact, packed.suggestion
+    return {
+        "live_bytes": packed.live_bytes,
+        "aligned_bound_bytes": packed.aligned_bytes,
+        "peak_instruction": packed.peak_instruction,
+        "gap_bytes": packed.gap_bytes,
+        "gaps": [
+            {
+                "offset": gap.offset,
+                "bytes": gap.size,
+                "below": gap.below.name if gap.below else None,
+                "above": gap.above.name if gap.above else None,
+                "is_alignment": gap.is_alignment,
+            }
+            for gap in packed.gaps
+        ],
+        "suggestion": {
+            "algorithm": str(suggestion.algorithm),
+            "heap_bytes": suggestion.heap_bytes,
+            "saved_bytes": suggestion.saved_bytes,
+        }
+        if suggestion
+        else None,
+        "exact": {
+            "heap_bytes": exact.heap_bytes,
+            "bound_bytes": exact.bound_bytes,
+            "is_optimal": exact.is_optimal,
+            "left_out": exact.left_out,
+            "violations": list(exact.violations),
+        }
+        if exact
+        else None,
     }

@@ -25,6 +25,8 @@ from vtpu.report.document import (
     Share,
     Table,
 )
+from vtpu.report.fragmentation_sections import fragmentation_sections
+from vtpu.report.padding_sections import padding_sections
 from vtpu.report.source_text import Sources
 from vtpu.units import counted, format_bytes
 
@@ -54,8 +56,8 @@ def program_sections(report: ProgramReport) -> tuple[Section, ...]:
     usage = report.usage
     if usage is None or not report.has_assignment:
         return tuple(sections)
+    line = Sources(report.origin.folder).line
     if usage.hbm:
-        line = Sources(report.origin.folder).line
         sections += [
             _totals(usage.hbm),
             _peak(usage, usage.hbm, line),
@@ -63,6 +65,9 @@ def program_sections(report: ProgramReport) -> tuple[Section, ...]:
         ]
     if others := [s for s in usage.spaces if s.color != MemorySpace.HBM]:
         sections.append(_other_spaces(usage, others))
+    shown = (MemorySpace.HBM, MemorySpace.HOST)  # of the small memories the JSON tells
+    sections += padding_sections([p for p in report.padding if p.color in shown], line)
+    sections += fragmentation_sections([h for h in report.heaps if h.color in shown])
     if report.figures:
         sections.append(_figures(report))
     return tuple(sections)

@@ -37,6 +37,10 @@ class Cost:
         return Cost(self.flops * count, self.bytes * count, self.operations, self.is_certain)
 
 
+#: Operations that run a function, and the attribute that names it.
+_CALLS = {"func.call": "callee", "stablehlo.composite": "decomposition"}
+
+
 def estimate_cost(module: ir.Module) -> Cost:
     """The cost of running `module` once, on all of its devices together.
 
@@ -65,8 +69,8 @@ def _of_regions(operation: Any, of_function: Callable[[str], Cost]) -> Cost:
             trips = trip_count(inner)
             loop = _of_regions(inner, of_function).times(trips or 1)
             nested += Cost(loop.flops, loop.bytes, loop.operations, loop.is_certain and bool(trips))
-        elif name == "func.call":
-            nested += of_function(str(inner.attributes["callee"]).lstrip("@").strip('"'))
+        elif name in _CALLS:
+            nested += of_function(ir.FlatSymbolRefAttr(inner.attributes[_CALLS[name]]).value)
         elif name in ("stablehlo.constant", "func.return", "stablehlo.return"):
             operations -= 1
         else:

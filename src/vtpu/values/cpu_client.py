@@ -25,7 +25,14 @@ _PATIENCE_S = 0.1  # between two chances for a Ctrl-C
 
 
 class TookTooLong(Exception):
-    """A computation was not ready in time. It goes on, and nobody waits for it."""
+    """A computation was not ready in time. It goes on, and nobody waits for it.
+
+    `goes_on` tells whether it still does.
+    """
+
+    def __init__(self, goes_on: Callable[[], bool] = lambda: False) -> None:
+        super().__init__()
+        self.goes_on = goes_on
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +75,18 @@ class CpuProgram:
 
         def work() -> None:
             try:
-                done.put(self.run(arguments, deadline))
+                done.put(self.run(arguments, float("inf")))
             except Exception as error:  # it goes to who waits
                 done.put(error)
 
-        threading.Thread(target=work, name="vtpu-values", daemon=True).start()
+        thread = threading.Thread(target=work, name="vtpu-values", daemon=True)
+        thread.start()
         while True:
             try:
                 result = done.get(timeout=min(_PATIENCE_S, max(0.0, deadline - time.monotonic())))
             except queue.Empty:
                 if time.monotonic() > deadline:
-                    raise TookTooLong from None
+                    raise TookTooLong(thread.is_alive) from None
                 continue
             if isinstance(result, Exception):
                 raise result
@@ -128,6 +136,10 @@ def _fetch(outputs: Sequence[Sequence[Any]]) -> Outputs:
     return [[np.asarray(shard) for shard in shards] for shards in outputs]
 
 
+def _are_ready(outputs: Sequence[Sequence[Any]]) -> bool:
+    return all(shard.is_ready() for shards in outputs for shard in shards)
+
+
 def _wait(outputs: Sequence[Sequence[Any]], deadline: float) -> None:
     pause = 2e-5
     for shards in outputs:
@@ -135,7 +147,7 @@ def _wait(outputs: Sequence[Sequence[Any]], deadline: float) -> None:
             while not shard.is_ready():
                 if time.monotonic() > deadline:
                     _keep_forever(outputs)
-                    raise TookTooLong
+                    raise TookTooLong(lambda: not _are_ready(outputs))
                 time.sleep(pause)
                 pause = min(2 * pause, 0.01)
 

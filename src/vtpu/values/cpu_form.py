@@ -25,7 +25,7 @@ from vtpu.values.modules import (
     set_dictionaries,
     set_signature,
 )
-from vtpu.values.replacements import NoCpuForm, is_known_to_cpu, replacement_for
+from vtpu.values.replacements import NoCpuForm, is_known_to_cpu, is_replaced, replacement_for
 
 _SHARDINGS = ("mhlo.sharding", "sdy.sharding")
 _PASSED_THROUGH = ("annotate_device_placement", "LayoutConstraint", "Pin", "Unpin")
@@ -148,6 +148,8 @@ def _rewrite(module: ir.Module, operation: Any, calls: _HostCalls) -> None:
         calls.send(operation)
     elif name == "stablehlo.recv":
         calls.receive(operation)
+    elif name == "stablehlo.composite" and is_replaced(operation):
+        _replace_by_function(module, operation)
     elif "mhlo.frontend_attributes" in operation.attributes:
         _without_host_compute(operation)
 
@@ -170,15 +172,19 @@ def _rewrite_call(module: ir.Module, operation: Any) -> None:
     elif target == "InspectSharding":
         operation.erase()
     elif not is_known_to_cpu(target):
-        function = replacement_for(module, operation)
-        with ir.InsertionPoint(operation):
-            call = ir.Operation.create(
-                "func.call",
-                results=[r.type for r in operation.results],
-                operands=list(operation.operands),
-                attributes={"callee": ir.FlatSymbolRefAttr.get(function)},
-            )
-        replace_with(operation, list(call.results))
+        _replace_by_function(module, operation)
+
+
+def _replace_by_function(module: ir.Module, operation: Any) -> None:
+    function = replacement_for(module, operation)
+    with ir.InsertionPoint(operation):
+        call = ir.Operation.create(
+            "func.call",
+            results=[r.type for r in operation.results],
+            operands=list(operation.operands),
+            attributes={"callee": ir.FlatSymbolRefAttr.get(function)},
+        )
+    replace_with(operation, list(call.results))
 
 
 def replace_with(operation: Any, values: list[Any]) -> None:

@@ -106,7 +106,7 @@ def dtype_of(element: str) -> np.dtype[Any]:
     """NumPy's type for an element type as MLIR prints it: `f32`, `bf16`, `ui8`, `i1`."""
     special = {"i1": "PRED", "complex<f32>": "C64", "complex<f64>": "C128"}
     if element.startswith("ui"):
-        name = element[1:]
+        name = "u" + element[2:]
     elif element.startswith("i"):
         name = "s" + element[1:]
     else:

@@ -11,7 +11,7 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from vtpu.values.cost import Cost, estimate_cost
-from vtpu.values.cpu_client import CpuClient, CpuProgram
+from vtpu.values.cpu_client import CpuClient, CpuProgram, TookTooLong
 from vtpu.values.cpu_form import HostCall, make_cpu_form
 from vtpu.values.modules import dtype_of, read_module
 from vtpu.values.one_device import is_for_any_device, make_for_one_device
@@ -61,6 +61,7 @@ class Part:
     _compiled: CpuProgram | None = None
     _functions: HostFunctions | None = None
     _raised: BaseException | None = None
+    _late_goes_on: Callable[[], bool] | None = None
 
     def compile(self, client: CpuClient) -> CpuProgram:
         """The part as a program for CPUs, compiled the first time."""
@@ -87,13 +88,13 @@ class Part:
         """The outputs on each device, calling the host by `functions`.
 
         Raises:
-            TookTooLong, jax.errors.JaxRuntimeError: see `CpuProgram.run`.
+            TookTooLong, jax.errors.JaxRuntimeError: see `CpuProgram.run`. One that took too long and
+                still goes on is not joined by another, which would only take its CPU.
             HostFunctionRaised: one of `functions` raised.
         """
         program = self.compile(client)
         if not self.host_calls:
-            run = program.run if self.cost.is_certain else program.run_aside
-            return run(arguments, deadline)
+            return self._run_in_time(program, arguments, deadline)
         with self._lock:
             self._functions, self._raised = functions, None
             try:
@@ -104,6 +105,18 @@ class Part:
                 raise
             finally:
                 self._functions = None
+
+    def _run_in_time(
+        self, program: CpuProgram, arguments: Sequence[Sequence[Any]], deadline: float
+    ) -> list[list[Any]]:
+        if self._late_goes_on and self._late_goes_on():
+            raise TookTooLong(self._late_goes_on)
+        run = program.run if self.cost.is_certain else program.run_aside
+        try:
+            return run(arguments, deadline)
+        except TookTooLong as late:
+            self._late_goes_on = late.goes_on
+            raise
 
     def _function(self, call: HostCall) -> Callable[..., Any]:
         dtype = dtype_of(call.element) if call.element else np.dtype(np.uint8)

@@ -11,6 +11,7 @@ OF_THE_CORE: tuple[str, ...] = (
     "what it would be computed from was forgotten: arrays took more than the limit for values",
     "raw bytes in the layout of the device",
     "the interpreter is ending",
+    "computing it was interrupted",
 )
 WHY_NEVER_WRITTEN, WHY_FORGOTTEN = 2, 3
 _MOST = 0xFFFF

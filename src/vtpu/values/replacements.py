@@ -1,7 +1,7 @@
 """What JAX gives a CPU in the place of what only the TPU's compiler knows.
 
-A custom call that XLA has for TPUs alone (eigenvalues, QR, approximate top-k, Pallas kernels) is
-replaced by the function of the JAX primitive behind it, lowered for CPUs by JAX itself.
+A custom call or composite that XLA has for TPUs alone (eigenvalues, QR, approximate top-k, ragged
+products, Pallas kernels) is replaced by the function of the JAX primitive behind it, lowered for CPUs by JAX itself.
 """
 
 from __future__ import annotations
@@ -36,13 +36,20 @@ def is_known_to_cpu(target: str) -> bool:
     return target.startswith(_KNOWN_TO_CPU)
 
 
+def is_replaced(composite: Any) -> bool:
+    """Whether XLA's CPU compiler lacks what a composite stands for, and JAX has it."""
+    return ir.StringAttr(composite.attributes["name"]).value in _FUNCTIONS
+
+
 def replacement_for(module: ir.Module, operation: Any) -> str:
-    """The name of a function, added to `module`, that gives what a custom call of TPUs gives.
+    """The name of a function, added to `module`, that gives what a custom call or composite gives.
 
     Raises:
         NoCpuForm: there is none.
     """
-    target = ir.StringAttr(operation.attributes["call_target_name"]).value
+    is_composite = operation.name == "stablehlo.composite"
+    named = operation.attributes["name" if is_composite else "call_target_name"]
+    target = ir.StringAttr(named).value
     make = _FUNCTIONS.get(target)
     if make is None:
         raise NoCpuForm(f"the custom call {target} exists on TPUs only")
@@ -174,6 +181,33 @@ def _approximate_top_k(operation: Any) -> Callable[..., Any]:
     return top_k
 
 
+def _ragged_dot(operation: Any) -> Callable[..., Any]:
+    """Its precision is left out: a CPU has only one.
+
+    The program carries a decomposition of its own, whose sums are in another order than JAX's.
+    """
+    import jax
+
+    attributes = ir.DictAttr(operation.attributes["composite_attributes"])
+    lists = ir.ArrayAttr(attributes["ragged_dot_dimension_numbers"])
+    batch, other_batch, contracted, other_contracted, ragged, group = (
+        tuple(int(n) for n in ir.DenseIntElementsAttr(numbers)) for numbers in lists
+    )
+    dimensions = jax.lax.RaggedDotDimensionNumbers(
+        dot_dimension_numbers=((contracted, other_contracted), (batch, other_batch)),
+        lhs_ragged_dimensions=ragged,
+        rhs_group_dimensions=group,
+    )
+    result = _array_like(operation.results[0].type)
+
+    def ragged_dot(left: Any, right: Any, sizes: Any) -> Any:
+        return jax.lax.ragged_dot_general(
+            left, right, sizes, dimensions, preferred_element_type=result.dtype
+        )
+
+    return ragged_dot
+
+
 def _empty(operation: Any) -> Callable[..., Any]:
     import jax
 
@@ -208,6 +242,7 @@ _FUNCTIONS: dict[str, Callable[[Any], Callable[..., Any]]] = {
     "ProductOfElementaryHouseholderReflectors": _householder,
     "LuDecomposition": _lu,
     "ApproxTopK": _approximate_top_k,
+    "chlo.ragged_dot": _ragged_dot,
     "AllocateBuffer": _empty,
     "tpu_custom_call": _kernel,
 }

@@ -196,6 +196,7 @@ cdef extern from "core.h":
     ctypedef struct vt_host_transfer:
         int64_t channel_id
         bint is_send
+        PJRT_Buffer_Type type
         int64_t bytes
         int only_on
     ctypedef struct PJRT_Layouts_MemoryLayout:
@@ -621,7 +622,7 @@ def new_executable(
 
     `outputs`: (shape spec, memory kind 0-2, aliased parameter or -1). `parameters`: shape specs or
     None where unknown. `donated`: a flag per parameter. `host_transfers`: (channel, is_send,
-    bytes, the one logical device that takes part or -1).
+    element type, bytes, the one logical device that takes part or -1).
     `temp_bytes`: HBM that an execution reserves for temporaries.
     `memory_stats`: the twelve figures of PJRT_Executable_GetCompiledMemoryStats in their order.
     """
@@ -662,9 +663,10 @@ def new_executable(
         e.is_donated[i] = bool(donated[i])
     e.num_host_transfers = len(host_transfers)
     e.host_transfers = <vt_host_transfer *> zeros(len(host_transfers), sizeof(vt_host_transfer))
-    for i, (channel, is_send, size, only_on) in enumerate(host_transfers):
+    for i, (channel, is_send, kind, size, only_on) in enumerate(host_transfers):
         e.host_transfers[i].channel_id = channel
         e.host_transfers[i].is_send = is_send
+        e.host_transfers[i].type = kind
         e.host_transfers[i].bytes = size
         e.host_transfers[i].only_on = only_on
     (

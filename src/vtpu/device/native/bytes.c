@@ -75,21 +75,34 @@ static char *take(size_t size, bool is_on_disk) {
   return aligned_alloc(ALIGNMENT, (size / ALIGNMENT + 1) * ALIGNMENT);
 }
 
+/* Takes room, for which old executions are forgotten if need be; whether there is any. */
+static bool make_room(vt_bytes *bytes) {
+  pthread_mutex_lock(&vt_lock);
+  bool has_room = reserve(bytes->size, &bytes->is_on_disk);
+  while (!has_room && vt_forget_oldest_launch())
+    has_room = reserve(bytes->size, &bytes->is_on_disk);
+  pthread_mutex_unlock(&vt_lock);
+  return has_room;
+}
+
+/* A disk that is full is one with a lower limit: what it holds now. */
+static void lose_room(const vt_bytes *bytes) {
+  pthread_mutex_lock(&vt_lock);
+  give_back(bytes->size, bytes->is_on_disk);
+  if (bytes->is_on_disk && disk_limit > now.on_disk) disk_limit = now.on_disk;
+  pthread_mutex_unlock(&vt_lock);
+}
+
 vt_bytes *vt_bytes_new(size_t size) {
   vt_bytes *bytes = malloc(sizeof *bytes);
   if (!bytes) return NULL;
-  pthread_mutex_lock(&vt_lock);
-  bool has_room = reserve(size, &bytes->is_on_disk);
-  while (!has_room && vt_forget_oldest_launch()) has_room = reserve(size, &bytes->is_on_disk);
-  pthread_mutex_unlock(&vt_lock);
   bytes->references = 1;
   bytes->size = size;
-  bytes->data = has_room ? take(size, bytes->is_on_disk) : NULL;
-  if (bytes->data) return bytes;
-  if (has_room) {
-    pthread_mutex_lock(&vt_lock);
-    give_back(size, bytes->is_on_disk);
-    pthread_mutex_unlock(&vt_lock);
+  while (make_room(bytes)) {
+    bytes->data = take(size, bytes->is_on_disk);
+    if (bytes->data) return bytes;
+    lose_room(bytes);
+    if (!bytes->is_on_disk) break;
   }
   free(bytes);
   return NULL;

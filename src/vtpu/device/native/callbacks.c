@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "values.h"
+
 typedef PJRT_Error *(*callback_error)(PJRT_Error_Code, char *, size_t);
 
 static PJRT_Error *make_error(PJRT_Error_Code code, char *message, size_t size) {
@@ -15,7 +17,7 @@ static const vt_host_transfer *channel(const PJRT_Executable *executable, int64_
   return NULL;
 }
 
-static void free_zeros(void *data, void *argument) {
+static void free_data(void *data, void *argument) {
   (void)argument;
   free(data);
 }
@@ -54,13 +56,11 @@ static const PJRT_Device *device_of(const PJRT_LoadedExecutable_Execute_Args *ar
   return args->execute_device ? args->execute_device : args->executable->addressable[d];
 }
 
-/* `data`: what the host sees; NULL: zeros, and `why`. */
+/* `data`: what the host sees, which this takes over; 0 or `why` it is not the real thing. */
 static PJRT_Error *send(PJRT_LoadedExecutable_Execute_Args *args, size_t d,
-                        const PJRT_SendCallbackInfo *info, const void *data, size_t size,
+                        const PJRT_SendCallbackInfo *info, void *data, size_t size,
                         vt_origin origin, uint16_t why) {
-  PJRT_Chunk chunk = {.data = calloc(1, size + 1), .size = size, .deleter = free_zeros};
-  if (!chunk.data) return vt_no_memory();
-  if (data) memcpy(chunk.data, data, size);
+  PJRT_Chunk chunk = {.data = data, .size = size, .deleter = free_data};
   int64_t began = vt_now();
   callback_error to_error = make_error;
   PJRT_Error *error = info->send_callback(&chunk, &to_error, size, true, info->user_arg);
@@ -71,7 +71,11 @@ static PJRT_Error *send(PJRT_LoadedExecutable_Execute_Args *args, size_t d,
 PJRT_Error *vt_send_to_host(PJRT_LoadedExecutable_Execute_Args *args, size_t d, int64_t channel_id,
                             const void *data, size_t size, vt_origin origin) {
   const PJRT_SendCallbackInfo *info = send_info(args->options, d, channel_id);
-  return info ? send(args, d, info, data, size, origin, 0) : NULL;
+  if (!info) return NULL;
+  void *copy = malloc(size + 1);
+  if (!copy) return vt_no_memory();
+  memcpy(copy, data, size);
+  return send(args, d, info, copy, size, origin, 0);
 }
 
 /* ---- what the host gives back ---- */
@@ -188,8 +192,18 @@ PJRT_Error *vt_receive_from_host(PJRT_LoadedExecutable_Execute_Args *args, size_
   return NULL;
 }
 
-static PJRT_Error *call_with_zeros(PJRT_LoadedExecutable_Execute_Args *args, size_t d, int logical,
-                                   vt_origin origin, uint16_t why) {
+static PJRT_Error *send_unknown(PJRT_LoadedExecutable_Execute_Args *args, size_t d,
+                                const PJRT_SendCallbackInfo *info,
+                                const vt_host_transfer *transfer, vt_origin origin, uint16_t why) {
+  size_t size = (size_t)transfer->bytes;
+  void *data = malloc(size + 1);
+  if (!data) return vt_no_memory();
+  vt_fill_unknown(transfer->type, data, size);
+  return send(args, d, info, data, size, origin, why);
+}
+
+static PJRT_Error *call_with_unknown(PJRT_LoadedExecutable_Execute_Args *args, size_t d,
+                                     int logical, vt_origin origin, uint16_t why) {
   const PJRT_ExecuteOptions *options = args->options;
   const PJRT_Executable *executable = args->executable->executable;
   PJRT_Error *error = NULL;
@@ -197,7 +211,7 @@ static PJRT_Error *call_with_zeros(PJRT_LoadedExecutable_Execute_Args *args, siz
     const PJRT_SendCallbackInfo *info = &options->send_callbacks[d][i];
     const vt_host_transfer *transfer = channel(executable, info->channel_id);
     if (takes_part(transfer, logical))
-      error = send(args, d, info, NULL, (size_t)transfer->bytes, origin, why);
+      error = send_unknown(args, d, info, transfer, origin, why);
   }
   for (size_t i = 0; !error && i < options->num_recv_ops; i++) {
     const PJRT_RecvCallbackInfo *info = &options->recv_callbacks[d][i];
@@ -209,11 +223,26 @@ static PJRT_Error *call_with_zeros(PJRT_LoadedExecutable_Execute_Args *args, siz
   return error;
 }
 
+/* The report names also the lines whose functions were not called. */
+static void record_refused(const PJRT_LoadedExecutable_Execute_Args *args, size_t d, int logical,
+                           vt_origin origin, uint16_t why) {
+  for (size_t i = 0; i < args->options->num_send_ops; i++) {
+    int64_t id = args->options->send_callbacks[d][i].channel_id;
+    const vt_host_transfer *transfer = channel(args->executable->executable, id);
+    if (takes_part(transfer, logical))
+      record(device_of(args, d), id, transfer->bytes, vt_now(), origin, why);
+  }
+}
+
 PJRT_Error *vt_run_host_callbacks(PJRT_LoadedExecutable_Execute_Args *args, vt_origin origin,
                                   uint16_t why) {
-  PJRT_Error *error = NULL;
-  for (size_t d = 0; !error && d < args->num_devices; d++)
-    error = call_with_zeros(args, d, args->execute_device ? 0 : args->executable->logical_ids[d],
-                            origin, why);
-  return error;
+  PJRT_Error *refused = vt_unknown_error(why), *error = NULL;
+  for (size_t d = 0; !error && d < args->num_devices; d++) {
+    int logical = args->execute_device ? 0 : args->executable->logical_ids[d];
+    if (refused)
+      record_refused(args, d, logical, origin, why);
+    else
+      error = call_with_unknown(args, d, logical, origin, why);
+  }
+  return refused ? refused : error;
 }

@@ -4,8 +4,9 @@
 
 #include "buffers.h"
 
-/* Calls the host functions of an execution, once each, with zeros in place of the values that the
- * slice did not compute for the reason `why`. Runs Python; the caller holds no lock. */
+/* Calls the host functions of an execution, once each, with what the user wants in place of the
+ * values that the slice did not compute for the reason `why`; when that is an error, none is called.
+ * Runs Python; the caller holds no lock. */
 PJRT_Error *vt_run_host_callbacks(PJRT_LoadedExecutable_Execute_Args *args, vt_origin origin,
                                   uint16_t why);
 

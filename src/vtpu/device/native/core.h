@@ -139,6 +139,7 @@ typedef struct vt_output {
 typedef struct vt_host_transfer { /* one channel between a program and the host */
   int64_t channel_id;
   bool is_send; /* from the device */
+  PJRT_Buffer_Type type;
   int64_t bytes;
   int only_on; /* the one logical device that takes part, or -1 for all */
 } vt_host_transfer;

@@ -226,7 +226,7 @@ static PJRT_Error *run(launch *l) {
   return error;
 }
 
-/* With real values when they can be had, else once with zeros. */
+/* With real values when they can be had, else once with what the user wants for the unknown. */
 static PJRT_Error *call_host(launch *l) {
   PJRT_Error *error = NULL;
   uint16_t why = !vt_values_on ? VT_WHY_OFF : !l->values ? VT_WHY_FORGOTTEN : VT_WHY_LEAVING;

@@ -243,10 +243,10 @@ static atomic_int computing;
 int vt_threads_computing(void) { return atomic_load(&computing); }
 
 /* The float types whose NaN is all ones in every byte, or the number of that byte pattern. */
-static void fill_unknown(const vt_shape *shape, void *out) {
-  memset(out, 0, (size_t)shape->logical_bytes);
+void vt_fill_unknown(PJRT_Buffer_Type type, void *out, size_t size) {
+  memset(out, 0, size);
   if (vt_fill_unknown_with != VT_UNKNOWN_NAN) return;
-  switch (shape->type) {
+  switch (type) {
     case PJRT_Buffer_Type_F16:
     case PJRT_Buffer_Type_BF16:
     case PJRT_Buffer_Type_F32:
@@ -258,12 +258,12 @@ static void fill_unknown(const vt_shape *shape, void *out) {
     case PJRT_Buffer_Type_F8E4M3:
     case PJRT_Buffer_Type_F8E3M4:
     case PJRT_Buffer_Type_F8E8M0FNU:
-      memset(out, 0xff, (size_t)shape->logical_bytes);
+      memset(out, 0xff, size);
       break;
     case PJRT_Buffer_Type_F8E4M3B11FNUZ:
     case PJRT_Buffer_Type_F8E5M2FNUZ:
     case PJRT_Buffer_Type_F8E4M3FNUZ:
-      memset(out, 0x80, (size_t)shape->logical_bytes);
+      memset(out, 0x80, size);
       break;
     default:
       break; /* there is none */
@@ -284,12 +284,12 @@ static vt_bytes *bytes_of(vt_value *value, uint16_t *why) {
   pthread_mutex_lock(&vt_lock);
   vt_bytes *bytes = value->bytes;
   if (bytes) bytes->references++;
-  *why = bytes ? 0 : value->why ? value->why : VT_WHY_FORGOTTEN;
+  *why = bytes ? 0 : value->why ? value->why : VT_WHY_INTERRUPTED;
   pthread_mutex_unlock(&vt_lock);
   return bytes;
 }
 
-static PJRT_Error *unknown_error(uint16_t why) {
+PJRT_Error *vt_unknown_error(uint16_t why) {
   if (vt_fill_unknown_with != VT_UNKNOWN_ERROR) return NULL;
   if (!vt_python_alive()) return vt_error(PJRT_Error_Code_FAILED_PRECONDITION, "no value");
   PJRT_Error *error = NULL;
@@ -304,8 +304,8 @@ PJRT_Error *vt_value_read(vt_value *value, const vt_shape *shape, void *out,
   *why = vt_values_on ? VT_WHY_NEVER_WRITTEN : VT_WHY_OFF;
   if (value) bytes = bytes_of(value, why);
   if (!bytes) {
-    PJRT_Error *error = vt_values_on ? unknown_error(*why) : NULL;
-    if (!error) fill_unknown(shape, out);
+    PJRT_Error *error = vt_unknown_error(*why);
+    if (!error) vt_fill_unknown(shape->type, out, (size_t)shape->logical_bytes);
     return error;
   }
   vt_scatter(shape, out, bytes->data, layout);

@@ -19,6 +19,7 @@ enum vt_why {
   VT_WHY_FORGOTTEN,     /* what it would be computed from took too much memory */
   VT_WHY_RAW,           /* raw bytes in the layout of the device */
   VT_WHY_LEAVING,       /* the interpreter is gone */
+  VT_WHY_INTERRUPTED,   /* Ctrl-C, or an exit, while it was computed */
   VT_WHY_FIRST_OF_PYTHON
 };
 
@@ -79,5 +80,9 @@ int vt_threads_computing(void); /* threads in which Python computes a value */
 
 enum vt_unknown { VT_UNKNOWN_ZEROS, VT_UNKNOWN_NAN, VT_UNKNOWN_ERROR };
 extern enum vt_unknown vt_fill_unknown_with;
+/* Fills `size` bytes of an unknown value with zeros or with the type's NaN. */
+void vt_fill_unknown(PJRT_Buffer_Type type, void *out, size_t size);
+/* The error that looking at an unknown value is, or NULL when it is none. No lock may be held. */
+PJRT_Error *vt_unknown_error(uint16_t why);
 
 #endif

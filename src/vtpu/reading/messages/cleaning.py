@@ -29,6 +29,8 @@ _PREFIX = re.compile(
     r"|>(?!=) ?"  # a quotation
     r")"
 )
+#: A line may pass through several loggers.
+_MOST_PREFIXES = 12
 _SUFFIX = re.compile(r"\s*\[repeated \d+x across cluster\].*$")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _ENTITIES = {"&gt;": ">", "&lt;": "<", "&quot;": '"', "&amp;": "&", "\u00a0": " ", "**": ""}
@@ -95,7 +97,10 @@ def _strip(line: str) -> tuple[str, str]:
     for mark, plain in _ENTITIES.items():
         if mark in line:
             line = line.replace(mark, plain)
-    while match := _PREFIX.match(line):
+    for _ in range(_MOST_PREFIXES):
+        match = _PREFIX.match(line)
+        if match is None:
+            break
         source = match["absl"] or match["dated"] or match["short"] or source
         line = line[match.end() :]
     if "repeated" in line:

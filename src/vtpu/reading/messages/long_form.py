@@ -42,7 +42,7 @@ _TOKENS = {
     ),
     "part": re.compile(
         spaced(rf"(?<![\w.=/%-])(?P<name>{_NAMES}) (?P<size>{SIZE}|unknown size)")
-        + r"(?P<note>[ \t]*\((?:[^()\n]|\([^()\n]*\))*\)?)?"
+        + r"(?P<note>\s*\((?=[\d.]+%)(?:[^()]{1,80}|\([^()]{0,40}\)){0,16}\)?)?"
     ),
     "output": re.compile(
         spaced(
@@ -64,9 +64,11 @@ _TOKENS = {
     "space": re.compile(r"Memory Space: [^\n]{0,80}\(color="),
 }
 _NOTE = re.compile(
-    r"\(\s*(?P<utilization>[\d.]{1,9})% utilization"
-    rf"(?:: Unpadded \((?P<unpadded>{SIZE})\) Padded \((?P<padded>{SIZE})\))?"
-    rf"(?:, (?P<percent>-?[\d.]{{1,9}})% fragmentation \((?P<fragmentation>-?{SIZE})\))?"
+    spaced(
+        r"\(\s*(?P<utilization>[\d.]{1,9})% utilization"
+        rf"(?:: Unpadded \((?P<unpadded>{SIZE})\) Padded \((?P<padded>{SIZE})\))?"
+        rf"(?:, (?P<percent>-?[\d.]{{1,9}})% fragmentation \((?P<fragmentation>-?{SIZE})\))?"
+    )
 )
 _EXTRA = re.compile(rf"\s*(?P<extra>{SIZE})(?: \((?P<times>[\d.]{{1,12}})x expansion\))?")
 _FITTING_FILE = "deepsea_compiler_backend"
@@ -219,8 +221,7 @@ class _Reader:
     def _is_of_a_program_that_fits(self, token: _Token) -> bool:
         """Libtpu writes the same tables for programs that fit; where from is said in the prefix."""
         source = self._cleaned.sources.get(self._cleaned.line_of(token.start), "")
-        before = self._text[self._text.rfind("\n", 0, token.start) + 1 : token.start]
-        return _FITTING_FILE in source or _FITTING_FILE in before
+        return _FITTING_FILE in source or _FITTING_FILE in _before(self._text, token.start)
 
     def _take_requirement(self, token: _Token) -> int:
         space = token.match["space"]
@@ -310,8 +311,7 @@ class _Reader:
 
     def _is_credible(self, token: _Token, key: str, value: str) -> bool:
         """Whether a field that stands alone is one: its words occur in other texts, too."""
-        line_start = self._text.rfind("\n", 0, token.start) + 1
-        if self._text[line_start : token.start].strip():
+        if _before(self._text, token.start):
             return False
         if key == "Shape":
             return array_shape(value) is not None and "[" in value
@@ -358,9 +358,19 @@ def _size(text: str | None) -> PrintedSize | None:
     return parse_size(text) if text and re.fullmatch(SIZE, text) else None
 
 
+#: How far is looked in a line; texts without any line breaks would take long otherwise.
+_NEAR = 1000
+
+
+def _before(text: str, at: int) -> str:
+    """What stands near before a place in its line."""
+    near = max(0, at - _NEAR)
+    return text[max(near, text.rfind("\n", near, at) + 1) : at].strip()
+
+
 def _rest(text: str, at: int) -> str:
-    stop = text.find("\n", at)
-    return text[at : stop if stop >= 0 else len(text)].strip()
+    """What stands near behind a place in its line."""
+    return text[at : at + _NEAR].partition("\n")[0].strip()
 
 
 def _is_decimal(text: str | None) -> bool:
@@ -397,6 +407,11 @@ _NEXT = re.compile(
     r"|Program \w+ requirement|Total \w+ usage|Ran out of memory)"
 )
 _MOST_LINES = 60
+#: How a value goes on in a line that was broken: `source_line=41`, `fusion(…`.
+_CONTINUES = re.compile(
+    r"\s*(?:op_type|op_name|source_file|source_line|stack_frame_id|kind|calls|metadata|to_apply)="
+    r"|\s*[a-z][a-z\-]*\((?:%|[a-z]\w*\[)"
+)
 
 
 def _value(text: str, at: int) -> tuple[str, int]:
@@ -407,13 +422,16 @@ def _value(text: str, at: int) -> tuple[str, int]:
     end = _line_end(text, at)
     for _ in range(_MOST_LINES):
         value = text[at:end]
+        if text[end : end + 1] not in ("", "\n"):
+            break  # another field begins in this line
         following = text[end + 1 : _line_end(text, end + 1)]
-        if end >= len(text) or value.rstrip().endswith("...") or _is_balanced(value):
+        is_whole = _is_balanced(value) and not _CONTINUES.match(following) and value.strip()
+        if end >= len(text) or value.rstrip().endswith("...") or is_whole:
             break
         if not following.strip() or _NEXT.match(following) or is_gap(following):
             break
         end = _line_end(text, end + 1)
-    return text[at:end].strip(), end
+    return re.sub(r"\s*\n\s*", " ", text[at:end].strip()), end
 
 
 def _line_end(text: str, at: int) -> int:
@@ -516,10 +534,13 @@ def _padding(
     return PrintedSize(0) if has_next or is_whole else None
 
 
+_NOTHING_MORE = re.compile(r"[\s\0]*\Z")
+
+
 def _is_cut(draft: _Draft, entries: tuple[Entry, ...], text: str) -> bool:
     if entries:
         return entries[-1].is_cut
-    is_last = not text[draft.end :].strip("\n \t\0")
+    is_last = _NOTHING_MORE.match(text, draft.end) is not None
     header_is_cut = draft.header is not None and draft.header["end"] is None
     return header_is_cut or (is_last and draft.table_space is not None)
 

@@ -370,6 +370,7 @@ PATTERNS: tuple[Pattern, ...] = (
             )
         ),
         _transfer,
+        ("-to-",),
     ),
     pattern(
         "T24",
@@ -414,5 +415,6 @@ PATTERNS: tuple[Pattern, ...] = (
             )
         ),
         _host,
+        ("137", "illed", "ILLED", "kill", "KILL"),
     ),
 )

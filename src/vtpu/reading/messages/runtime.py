@@ -233,6 +233,7 @@ PATTERNS: tuple[Pattern, ...] = (
         r"(?:;?\s*\((?P<place>\d+(?:x\d+)+_HBM\d+)\))?",
         r"(?:: while running replica (?P<replica>\d{1,9}) and partition (?P<partition>\d{1,9}) of a"
         r" replicated computation(?: \(other replicas may have failed as well\))?\.?)?",
+        word="Attempting",
     ),
     pattern(
         "T10",
@@ -244,6 +245,7 @@ PATTERNS: tuple[Pattern, ...] = (
         rf"(?P<reserved>{SIZE}) reserved,",
         rf"and (?P<reservable>{SIZE}) reservable\.?",
         r"(?:Scope: (?P<scope>[^\n.;]+))?",
+        word="Attempting",
     ),
     pattern(
         "T12",
@@ -268,6 +270,7 @@ PATTERNS: tuple[Pattern, ...] = (
         rf"got a parameter buffer for parameter (?P<parameter>{INT})",
         r"in an unexpected memory space",
         r"'(?P<space>[^'\n]*)'",
+        word="got",
     ),
     pattern(
         "T14",
