@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from vtpu.checks.batches import fit_batch
     from vtpu.checks.check import check
     from vtpu.plugin import attach
 
-__all__ = ["attach", "check"]
+__all__ = ["attach", "check", "fit_batch"]
 
 
 def __getattr__(name: str) -> Any:
@@ -20,4 +21,8 @@ def __getattr__(name: str) -> Any:
         from vtpu.checks.check import check
 
         return check
+    if name == "fit_batch":
+        from vtpu.checks.batches import fit_batch
+
+        return fit_batch
     raise AttributeError(f"module 'vtpu' has no attribute {name!r}")

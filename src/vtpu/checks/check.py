@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from vtpu.analysis.program_report import Origin, ProgramReport, report_program
 from vtpu.analysis.source_lines import UserLines
 from vtpu.checks.compiling import compile_program
 from vtpu.checks.lowering import lower
-from vtpu.checks.modules import is_module, start_compiling
+from vtpu.checks.modules import start_compiling, start_exported, start_lowered
 from vtpu.chips import Slice, parse_slice
 from vtpu.device.attach import (
     Session,
@@ -21,6 +21,7 @@ from vtpu.device.attach import (
     devices_to_compile_for,
 )
 from vtpu.device.settings import read_settings
+from vtpu.errors import UsageError
 from vtpu.report.program_report import program_document
 from vtpu.report.text import print_document
 
@@ -67,7 +68,9 @@ class Check:
         return text.getvalue()
 
 
-def check(target: Any, *args: Any, on: str | None = None, **kwargs: Any) -> Check:
+def check(
+    target: Any, /, *args: Any, on: str | None = None, exact: bool = False, **kwargs: Any
+) -> Check:
     """Compiles a program for a slice, without a chip, and says where its memory goes.
 
     Args:
@@ -77,6 +80,7 @@ def check(target: Any, *args: Any, on: str | None = None, **kwargs: Any) -> Chec
             mesh of other devices becomes one of the slice's.
         on: the slice, in any dialect: `"v5e-16"`. Default: the attached one, else `VTPU_ON`, else
             `v5e-16`.
+        exact: pack the peak of the heap exactly too (`pip install 'vtpu[exact]'`); takes seconds.
         kwargs: the function's keyword arguments.
 
     Raises:
@@ -85,6 +89,18 @@ def check(target: Any, *args: Any, on: str | None = None, **kwargs: Any) -> Chec
         vtpu.errors.CompilerDied, vtpu.errors.CompilerMissing: libtpu crashed or is not installed.
         Exception: whatever the function raises while it is traced.
     """
+    return check_call(target, args, kwargs, on, exact=exact)
+
+
+def check_call(
+    target: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    on: str | None = None,
+    *,
+    exact: bool = False,
+) -> Check:
+    """The same with the arguments apart, so that one of them may be called `on`."""
     attached = current_session()
     wanted = parse_slice(on) if on else attached.slice if attached else _default_slice()
     session = compiling_session()
@@ -108,6 +124,7 @@ def check(target: Any, *args: Any, on: str | None = None, **kwargs: Any) -> Chec
         UserLines(run.library_folders),
         fits=record.error is None,
         error=record.error,
+        exact=exact,
     )
     return Check(slice=wanted, report=report)
 
@@ -119,15 +136,28 @@ def _default_slice() -> Slice:
 def _preparation(
     target: Any,
     args: Sequence[Any],
-    kwargs: dict[str, Any],
+    kwargs: Mapping[str, Any],
     devices: list[Any] | None,
     session: Session,
     wanted: Slice,
 ) -> Callable[[], Any]:
     """What compiles the target. Tracing happens here, so that its errors are the user's own."""
-    if is_module(target):
-        return start_compiling(target, devices or devices_to_compile_for(session, wanted))
-    if hasattr(target, "compile") and not callable(target):
+    import jax.export
+
+    if isinstance(target, jax.export.Exported) and (args or kwargs):
+        target = target.call
+    if callable(target):
+        return lower(target, args, kwargs, devices).compile
+    if isinstance(target, jax.stages.Lowered) and devices is None:
         return target.compile
-    function: Any = getattr(target, "call", target) if hasattr(target, "in_avals") else target
-    return lower(function, args, kwargs, devices).compile
+    described = devices or devices_to_compile_for(session, wanted)
+    if isinstance(target, jax.stages.Lowered):
+        return start_lowered(target, described)
+    if isinstance(target, jax.export.Exported):
+        return start_exported(target, described)
+    if isinstance(target, str | bytes | bytearray):
+        return start_compiling(target, described)
+    raise UsageError(
+        f"there is nothing to compile in {type(target).__name__}. Give a function with its arguments, "
+        "a jax.stages.Lowered, a jax.export.Exported or its bytes, or StableHLO or HLO as text or bytes."
+    )

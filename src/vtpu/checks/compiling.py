@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -35,14 +36,16 @@ def compile_program(
     """
     with session.recorder.watch_programs() as seen:
         try:
-            start()
+            with _no_backend_of_jax():
+                start()
         except jax.errors.JaxRuntimeError as error:
             if not str(error).startswith(_OUT_OF_MEMORY) or not seen:
                 raise CompileFailed(str(error)) from error
     if not seen:
         raise UsageError(
-            "Nothing was compiled for a TPU: what was given is lowered for another platform. Give "
-            "the function with its arguments, or lower it for platform `tpu`."
+            "Nothing was compiled for a TPU: the function itself names devices of another backend (in "
+            "in_shardings, say). Attach the slice before they are made (`vtpu.attach`), or use "
+            "`vtpu check`, which does."
         )
     record = seen[-1]
     facts = session.handlers.topology_facts(wanted.libtpu_name, dict(wanted.libtpu_options))
@@ -50,3 +53,20 @@ def compile_program(
     if memory is not None:
         memory = replace(memory, limit_bytes=facts.hbm_bytes, chip=facts.devices[0].kind)
     return record, memory
+
+
+@contextmanager
+def _no_backend_of_jax() -> Generator[None]:
+    """Compiles for described devices with their own client alone.
+
+    JAX would first ask for a real backend of the same platform. That starts all of its backends, after
+    which no slice can be attached any more, and libtpu complains that there is no TPU.
+    """
+    from jax._src import compiler
+
+    asked = compiler._get_cross_compile_backend  # noqa: SLF001, there is no setting for it
+    compiler._get_cross_compile_backend = lambda _client: None  # noqa: SLF001
+    try:
+        yield
+    finally:
+        compiler._get_cross_compile_backend = asked  # noqa: SLF001

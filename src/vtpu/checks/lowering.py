@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import jax
 from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
 
+from vtpu.checks.abstract_arrays import as_array
 from vtpu.errors import UsageError
+
+_OTHER_DEVICES = (
+    "incompatible devices for jitted computation",
+    "Sharding passed to jit does not match",
+)
 
 
 def lower(
@@ -22,9 +29,50 @@ def lower(
         UsageError: its arguments are spread over more devices than the slice has.
     """
     jitted = function if hasattr(function, "lower") else jax.jit(function)
-    if devices is not None:
-        args, kwargs = place((args, dict(kwargs)), devices)
-    return jitted.lower(*args, **kwargs)
+    if devices is None:
+        return jitted.lower(*args, **kwargs)
+    args, kwargs = place((args, dict(kwargs)), devices)
+    if type(jitted).__module__.partition(".")[0] == "equinox":
+        args, kwargs = jax.tree.map(_for_equinox, (args, kwargs))
+    with _default_device(args, kwargs, devices[0]), _devices_explained():
+        return jitted.lower(*args, **kwargs)
+
+
+def raised_while_traced(error: BaseException) -> bool:
+    """Whether an exception is the user's own, or JAX's about the user's function or arguments."""
+    frames = error.__traceback__
+    while frames is not None:
+        if frames.tb_frame.f_code is lower.__code__:
+            return True
+        frames = frames.tb_next
+    return False
+
+
+def _default_device(args: Any, kwargs: Any, device: Any) -> AbstractContextManager[Any]:
+    """Where no argument says for which device a program is, JAX's default does."""
+    leaves = jax.tree.leaves((args, kwargs))
+    if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in leaves):
+        return nullcontext()
+    return jax.default_device(device)
+
+
+@contextmanager
+def _devices_explained() -> Generator[None]:
+    """JAX's error about devices of two backends, with what to do."""
+    try:
+        yield
+    except ValueError as error:
+        if not any(text in str(error) for text in _OTHER_DEVICES):
+            raise
+        raise UsageError(
+            "the function itself names devices that are none of the slice's: a mesh that it uses, or "
+            "in_shardings and out_shardings of jit. Attach the slice before they are made "
+            "(`vtpu.attach`), or use `vtpu check`, which does."
+        ) from error
+
+
+def _for_equinox(leaf: Any) -> Any:
+    return as_array(leaf) if isinstance(leaf, jax.ShapeDtypeStruct) else leaf
 
 
 def place(tree: Any, devices: Sequence[Any]) -> Any:

@@ -13,11 +13,6 @@ from vtpu.reading import wire
 _BYTECODE = b"ML\xefR"
 
 
-def is_module(target: Any) -> bool:
-    """Whether `target` is a program as text or bytes."""
-    return isinstance(target, str | bytes | bytearray)
-
-
 def start_compiling(target: str | bytes | bytearray, devices: Sequence[Any]) -> Callable[[], Any]:
     """What compiles a module for the first of `devices`, as many as it is made for.
 
@@ -27,8 +22,24 @@ def start_compiling(target: str | bytes | bytearray, devices: Sequence[Any]) -> 
     data = target.encode() if isinstance(target, str) else bytes(target)
     exported = _exported(data)
     if exported is not None:
-        return _start_exported(exported, devices)
+        return start_exported(exported, devices)
     return _start_stablehlo(_stablehlo(data), devices)
+
+
+def start_lowered(lowered: Any, devices: Sequence[Any]) -> Callable[[], Any]:
+    """What compiles a `jax.stages.Lowered`, whatever devices it was lowered with, for these.
+
+    Raises:
+        UsageError: it is lowered for another platform, or for more devices.
+    """
+    platforms = lowered._lowering._platforms  # noqa: SLF001, it tells nowhere else
+    if platforms != ("tpu",):
+        raise UsageError(
+            f"what was given is lowered for {', '.join(platforms)}. Give the function with its "
+            "arguments, or lower it for TPUs: "
+            "`jax.jit(f).trace(...).lower(lowering_platforms=('tpu',))`."
+        )
+    return _start_stablehlo(lowered.compiler_ir("stablehlo"), devices)
 
 
 def _exported(data: bytes) -> Any:
@@ -43,9 +54,13 @@ def _exported(data: bytes) -> Any:
         return None
 
 
-def _start_exported(exported: Any, devices: Sequence[Any]) -> Callable[[], Any]:
+def start_exported(exported: Any, devices: Sequence[Any]) -> Callable[[], Any]:
+    """What compiles a `jax.export.Exported` for the arguments that it was exported with.
+
+    Raises:
+        UsageError: it was exported for another platform, or for more devices.
+    """
     import jax
-    from jax.sharding import Mesh
 
     from vtpu.checks.lowering import place
 
@@ -59,16 +74,19 @@ def _start_exported(exported: Any, devices: Sequence[Any]) -> Callable[[], Any]:
             f"this program was exported for {exported.nr_devices} devices, and the slice has "
             f"{len(devices)}. Name a larger slice."
         )
+    if any(not isinstance(d, int) for aval in exported.in_avals for d in aval.shape):
+        raise UsageError(
+            "this program was exported with symbolic dimensions. Say how large they are: "
+            "`vtpu.check(exported, *args)`, with arrays or jax.ShapeDtypeStruct."
+        )
+    if exported.platforms == ("tpu",):
+        return _start_stablehlo(_stablehlo(exported.mlir_module_serialized), devices)
     if exported.nr_devices > 1:
-        mesh = Mesh(np.array(devices[: exported.nr_devices], dtype=object), ("devices",))
-        shardings = exported.in_shardings_jax(mesh)
-        leaves = [
-            jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=s)
-            for a, s in zip(exported.in_avals, shardings, strict=True)
-        ]
-    else:
-        leaves = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in exported.in_avals]
-        leaves = place(leaves, devices)
+        raise UsageError(
+            "this program was exported for several platforms and several devices. Export it for TPUs "
+            "alone: `jax.export.export(f, platforms=['tpu'])`."
+        )
+    leaves = place([jax.ShapeDtypeStruct(a.shape, a.dtype) for a in exported.in_avals], devices)
     args, kwargs = jax.tree.unflatten(exported.in_tree, leaves)
     return jax.jit(exported.call).lower(*args, **kwargs).compile
 
@@ -80,6 +98,7 @@ def _stablehlo(data: bytes) -> Any:
     from jaxlib.mlir import ir
 
     context = mlir.make_ir_context()
+    context.attach_diagnostic_handler(lambda _: True)  # MLIR prints what nobody handles
     try:
         if data.startswith(_BYTECODE):
             return _parse_bytecode(context, data)

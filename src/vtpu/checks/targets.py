@@ -67,6 +67,8 @@ def _load_module(name: str) -> ModuleType:
                 f"there is no module {name} in {folder} or among the installed ones"
             ) from None
         raise TargetFailed(name) from error
+    except KeyboardInterrupt:
+        raise
     except BaseException as error:
         raise TargetFailed(name) from error
 
@@ -112,6 +114,8 @@ def _value(found: Any) -> Any:
         return found
     try:
         return found()
+    except KeyboardInterrupt:
+        raise
     except BaseException as error:
         raise TargetFailed(getattr(found, "__name__", "the arguments")) from error
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 import sys
 import traceback
+from pathlib import Path
+from types import TracebackType
 from typing import Annotated
 
 import typer
 
 from vtpu.cli.options import Json, On
 from vtpu.device import settings as names
-from vtpu.errors import CompilerDied
+from vtpu.errors import CompilerDied, VtpuError
 
+_OUR_FOLDER = str(Path(__file__).parents[1])
+_DEMO_FOLDER = str(Path(__file__).parents[1] / "demo")  # a program as users write them
+_IMPORTLIB = re.compile(r"^<frozen importlib|[/\\]importlib[/\\]__init__\.py$")
 _DOES_NOT_FIT, _USERS_ERROR, _COMPILER_FAILED = 1, 2, 3
 
 
@@ -44,34 +51,65 @@ def check_command(
     sys.exit(_check(target, on, arguments, json, exact=exact))
 
 
-def _check(name: str, on: str, arguments: str | None, json: str | None) -> int:
-    from vtpu.checks.check import check
+def _check(name: str, on: str, arguments: str | None, json: str | None, *, exact: bool) -> int:
+    from vtpu.checks.check import check_call
     from vtpu.checks.compiling import CompileFailed
+    from vtpu.checks.lowering import raised_while_traced
     from vtpu.checks.targets import TargetFailed, load_target
     from vtpu.plugin import attach
+    from vtpu.report.json_output import write_json
     from vtpu.report.program_json import program_as_json
     from vtpu.report.program_report import program_document
     from vtpu.report.text import print_document
 
     attach(on, report=False, values="zeros")
     try:
-        target = load_target(name, arguments)
-        found = check(target.function, *target.args, on=on, **target.kwargs)
+        with _prints_elsewhere(json):
+            target = load_target(name, arguments)
+            found = check_call(target.function, target.args, target.kwargs, on, exact=exact)
     except TargetFailed as failed:
         return _show_users_error(failed.__cause__ or failed)
     except (CompileFailed, CompilerDied) as failure:
         print(f"vtpu: {failure}", file=sys.stderr)
         return _COMPILER_FAILED
+    except VtpuError:
+        raise
+    except Exception as error:
+        if not raised_while_traced(error):
+            raise
+        return _show_users_error(error)
     if json != "-":
         print_document(program_document(found.report), sys.stdout)
     if json:
-        from vtpu.report.json_output import write_json
-
         write_json(program_as_json(found.report), json)
     return 0 if found.fits else _DOES_NOT_FIT
 
 
+def _prints_elsewhere(json: str | None) -> contextlib.AbstractContextManager[object]:
+    """Where standard output is the JSON report, what the program prints goes to standard error."""
+    return contextlib.redirect_stdout(sys.stderr) if json == "-" else contextlib.nullcontext()
+
+
 def _show_users_error(error: BaseException) -> int:
     """The user's own traceback, as Python would show it, without the frames that are ours."""
+    seen: set[int] = set()
+    part: BaseException | None = error
+    while part is not None and id(part) not in seen:
+        seen.add(id(part))
+        part.__traceback__ = _behind_ours(part.__traceback__)
+        part = part.__cause__ or part.__context__
     traceback.print_exception(error)
     return _USERS_ERROR
+
+
+def _behind_ours(frames: TracebackType | None) -> TracebackType | None:
+    """What of a traceback comes behind the last frame of ours, and of importing for us."""
+    rest, at = frames, frames
+    while at is not None:
+        file = at.tb_frame.f_code.co_filename
+        at = at.tb_next
+        if file.startswith(_OUR_FOLDER) and not file.startswith(_DEMO_FOLDER):
+            rest = at
+    while rest is not None and _IMPORTLIB.search(rest.tb_frame.f_code.co_filename):
+        rest = rest.tb_next
+    return rest

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from vtpu.program.element_types import ElementType
 from vtpu.program.locations import Frame
 from vtpu.program.shapes import ArrayShape
 from vtpu.reading import wire
