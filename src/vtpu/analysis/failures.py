@@ -12,7 +12,7 @@ from vtpu.analysis.memory import AliveGroup, alive_at
 from vtpu.analysis.obstacles import HeldArray, held_arrays
 from vtpu.analysis.requests import requests_of
 from vtpu.analysis.source_lines import LineFinder, SourceLine
-from vtpu.analysis.what_if_changes import Context
+from vtpu.analysis.what_if_context import Context
 from vtpu.analysis.what_ifs import MOST_UNASKED, WhatIf, find_what_ifs
 from vtpu.hbm import Arena
 from vtpu.recording.events import EventFlag, EventKind, of_kind

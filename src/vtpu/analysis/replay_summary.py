@@ -15,7 +15,7 @@ from vtpu.analysis.replay import OWN_OUTPUT, Replay, ReplayFailure, replay
 from vtpu.analysis.requests import Requests, holders, requests_of
 from vtpu.analysis.source_lines import LineFinder, SourceLine
 from vtpu.analysis.summary import RunFacts, problems_of, run_facts
-from vtpu.analysis.what_if_changes import Context
+from vtpu.analysis.what_if_context import Context
 from vtpu.analysis.what_ifs import MOST_UNASKED, WhatIf, find_what_ifs
 from vtpu.errors import UsageError
 from vtpu.recording.recording import Recording

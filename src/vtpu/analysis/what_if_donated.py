@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from vtpu.analysis.requests import Attempt, RequestKind, Requests, holders, renamed
-from vtpu.analysis.what_if_changes import Change, Columns, Context, Maker
+from vtpu.analysis.what_if_context import Change, Columns, Context, Maker
 from vtpu.recording.events import EventKind
 from vtpu.recording.recording import ProgramRecord
 

@@ -8,16 +8,10 @@ from itertools import chain
 
 from vtpu.analysis.replay import MakeAllocator, replay
 from vtpu.analysis.source_lines import SourceLine
-from vtpu.analysis.what_if_changes import (
-    Change,
-    Context,
-    batching,
-    bucketing,
-    freeing_earlier,
-    freeing_unused,
-    reordering,
-)
+from vtpu.analysis.what_if_context import Change, Context
 from vtpu.analysis.what_if_donated import donations
+from vtpu.analysis.what_if_sizes import batching, bucketing
+from vtpu.analysis.what_if_times import freeing_earlier, freeing_unused, reordering
 
 MOST_UNASKED = 200_000
 """Requests of a run whose what-ifs are tried where nobody asked for a replay: seconds of work."""
