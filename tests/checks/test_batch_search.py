@@ -12,9 +12,7 @@ from vtpu.checks.batch_search import Answer, BatchSearch
 ROOM = 10**9
 
 
-def searched(
-    need, *, start=8, unit=1, most=24, resolution=None, works=lambda _: True, tiles=None
-):
+def searched(need, *, start=8, unit=1, most=24, resolution=None, works=lambda _: True, tiles=None):
     asked = []
 
     def ask(batch):

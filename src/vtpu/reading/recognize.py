@@ -68,7 +68,7 @@ _GZIP = b"\x1f\x8b"
 _TAR_AT, _TAR = 257, b"ustar"
 
 #: A word of every template about memory (messages T1 to T27).
-_MESSAGE = re.compile(
+MESSAGE_WORDS = re.compile(
     rb"Ran out of memory|out of memory|Out of memory|RESOURCE_EXHAUSTED|Resource exhausted"
     rb"|Attempting to (?:allocate|reserve)|usage >= |Largest program allocations|Unpadded size:"
     rb"|XLA label:|Aborting compilation early|Hbm usage:|would exceed memory \(size"
@@ -148,7 +148,7 @@ def _text(data: bytes) -> Kind:
     begins = next((kind for regex, kind in _TEXTS if regex.match(head)), None)
     if begins is None and _MLIR.match(head):
         begins = Kind.STABLEHLO_TEXT if _STABLE.search(plain, 0, 1 << 20) else Kind.MLIR_TEXT
-    return begins or (Kind.MESSAGES if _MESSAGE.search(plain) else _other_text(plain, head))
+    return begins or (Kind.MESSAGES if MESSAGE_WORDS.search(plain) else _other_text(plain, head))
 
 
 def _other_text(plain: bytes, head: bytes) -> Kind:
