@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from vtpu.analysis.addresses import gaps_between, in_the_way, recorded_blocks
 from vtpu.analysis.memory import AliveGroup, alive_at
+from vtpu.analysis.obstacles import HeldArray, held_arrays
+from vtpu.analysis.requests import requests_of
 from vtpu.analysis.source_lines import LineFinder, SourceLine
+from vtpu.analysis.what_if_context import Context
+from vtpu.analysis.what_ifs import MOST_UNASKED, WhatIf, find_what_ifs
+from vtpu.hbm import Arena
 from vtpu.recording.events import EventFlag, EventKind, of_kind
 from vtpu.recording.recording import Recording
 
@@ -18,7 +24,9 @@ class MemoryFailure:
     """A request that did not fit into a device's HBM.
 
     `is_reservation`: of a program's temporaries, which need one block at the bottom of memory.
-    `is_fragmentation`: enough bytes were free, but not in one piece.
+    `is_fragmentation`: enough bytes were free, but not in one piece; `in_the_way`: the arrays without
+    which they would have been. `what_ifs`: what would have helped, of the first failure only; null
+    where the run is too long to try that unasked.
     """
 
     device: int
@@ -29,12 +37,19 @@ class MemoryFailure:
     is_reservation: bool
     is_fragmentation: bool
     alive: tuple[AliveGroup, ...]
+    largest_free_bytes: int
+    reservable_bytes: int
+    in_the_way: tuple[HeldArray, ...] = ()
+    what_ifs: tuple[WhatIf, ...] | None = ()
 
 
 def find_memory_failures(recording: Recording, lines: LineFinder) -> tuple[MemoryFailure, ...]:
     """The failures in the order in which they happened."""
     rows = np.flatnonzero(recording.events["kind"] == EventKind.FAILURE)
-    return tuple(_failure(recording, int(row), lines) for row in rows)
+    found = [_failure(recording, int(row), lines) for row in rows]
+    if found:
+        found[0] = replace(found[0], what_ifs=_what_ifs(recording, int(rows[0]), lines))
+    return tuple(found)
 
 
 def _failure(recording: Recording, row: int, lines: LineFinder) -> MemoryFailure:
@@ -44,16 +59,34 @@ def _failure(recording: Recording, row: int, lines: LineFinder) -> MemoryFailure
     free = recording.run.hbm_bytes - sum(group.bytes for group in alive)
     names = {p.number: p.name for p in recording.programs}
     wanted = int(event["bytes"])
+    limit = recording.run.hbm_bytes
+    at_bottom = bool(event["flags"] & EventFlag.RESERVE)
+    blocks = recorded_blocks(recording, device, row)
+    gaps = gaps_between(blocks, limit)
+    walls = in_the_way(blocks, wanted, limit, at_bottom=at_bottom) if wanted <= free else ()
     return MemoryFailure(
         device=device,
         line=lines.line(int(event["stack"])),
         program=names.get(int(event["program"])),
         wanted_bytes=wanted,
         free_bytes=free,
-        is_reservation=bool(event["flags"] & EventFlag.RESERVE),
+        is_reservation=at_bottom,
         is_fragmentation=wanted <= free,
         alive=alive,
+        largest_free_bytes=gaps.largest,
+        reservable_bytes=gaps.at_bottom,
+        in_the_way=held_arrays(recording, walls, lines),
     )
+
+
+def _what_ifs(recording: Recording, row: int, lines: LineFinder) -> tuple[WhatIf, ...] | None:
+    """What would have helped against the failure at `row`, by replay on the slice's own arena."""
+    device = int(recording.events["device"][row])
+    requests = requests_of(recording, device).until(row)
+    if len(requests) > MOST_UNASKED:
+        return None
+    run = Context(recording=recording, device=device, requests=requests, event=row, lines=lines)
+    return find_what_ifs(run, lambda: Arena(recording.run.hbm_bytes), failed=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

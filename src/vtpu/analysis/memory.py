@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vtpu.analysis.addresses import alive_rows, gaps_between, recorded_blocks
 from vtpu.analysis.source_lines import LineFinder, SourceLine
 from vtpu.program.element_types import ElementType
 from vtpu.recording.events import EventFlag, EventKind, MemoryKind, memory_kinds, select
@@ -54,7 +55,7 @@ def hbm_timeline(recording: Recording, device: int) -> HbmTimeline:
     in_hbm = memory_kinds(events) == MemoryKind.DEVICE
     is_buffer = np.isin(kinds, (EventKind.ALLOCATE, EventKind.FREE)) & in_hbm
     ran = (kinds == EventKind.EXECUTE) & (events["flags"] & EventFlag.FAILED == 0)
-    runs_here = ran & _programs_on(recording, device, events)
+    runs_here = ran & programs_on(recording, device, events)
     rows = np.flatnonzero((is_buffer & (events["device"] == device)) | runs_here)
     own = select(events, rows)
     is_execution = own["kind"] == EventKind.EXECUTE
@@ -78,7 +79,7 @@ def host_memory(recording: Recording, device: int) -> tuple[int, int]:
     return (int(in_use[-1]), int(in_use.max())) if len(in_use) else (0, 0)
 
 
-def _programs_on(recording: Recording, device: int, events: np.ndarray) -> np.ndarray:
+def programs_on(recording: Recording, device: int, events: np.ndarray) -> np.ndarray:
     """Which events are of programs that run on `device`."""
     size = max((p.number for p in recording.programs), default=0) + 1
     on_device = np.zeros(size, bool)
@@ -125,11 +126,7 @@ def alive_at(
     recording: Recording, device: int, event: int, lines: LineFinder
 ) -> tuple[AliveGroup, ...]:
     """What HBM of `device` held just before event number `event`, largest group first."""
-    events = recording.events[:event]
-    here = (events["device"] == device) & (memory_kinds(events) == MemoryKind.DEVICE)
-    made = events[here & (events["kind"] == EventKind.ALLOCATE)]
-    gone = events[here & (events["kind"] == EventKind.FREE)]["subject"]
-    alive = made[~np.isin(made["subject"], gone)]
+    alive = recording.events[alive_rows(recording, device, event)]
     names = {p.number: p.name for p in recording.programs}
     groups: dict[tuple[SourceLine, str, str | None], list[int]] = defaultdict(list)
     for row in alive:
@@ -161,11 +158,15 @@ def shape_text(recording: Recording, number: int) -> str:
 class HbmSummary:
     """HBM of one device over the run, bytes. `peak_*` say what was going on at the peak.
 
+    Free memory after the last event: all of it, its largest piece, and what a program can reserve.
     `host_*`: arrays that JAX keeps in the host's memory for this device.
     """
 
     device: int
     in_use_bytes: int
+    free_bytes: int
+    largest_free_bytes: int
+    reservable_bytes: int
     peak_bytes: int
     peak_reserved_bytes: int
     limit_bytes: int
@@ -186,9 +187,14 @@ def _summarize(recording: Recording, device: int, lines: LineFinder) -> HbmSumma
     event = recording.events[timeline.events[row]] if row >= 0 else None
     names = {p.number: p.name for p in recording.programs}
     host_in_use, host_peak = host_memory(recording, device)
+    blocks = recorded_blocks(recording, device, len(recording.events))
+    gaps = gaps_between(blocks, timeline.limit)
     return HbmSummary(
         device=device,
         in_use_bytes=timeline.final_bytes,
+        free_bytes=gaps.free,
+        largest_free_bytes=gaps.largest,
+        reservable_bytes=gaps.at_bottom,
         peak_bytes=timeline.peak_bytes,
         peak_reserved_bytes=int(timeline.reserved[row]) if row >= 0 else 0,
         limit_bytes=timeline.limit,

@@ -89,7 +89,7 @@ def summarize(recording: Recording) -> RunSummary:
     """The summary of a recording, also of one that was cut."""
     lines = LineFinder(recording)
     return RunSummary(
-        run=_facts(recording),
+        run=run_facts(recording),
         programs=summarize_programs(recording, lines),
         hbm=summarize_hbm(recording, lines),
         transfers=summarize_transfers(recording, lines),
@@ -97,11 +97,12 @@ def summarize(recording: Recording) -> RunSummary:
         values=_summarize_values(recording),
         fabricated_values=find_fabricated_values(recording, lines),
         unsupported_calls=find_unsupported_calls(recording, lines),
-        problems=_problems(recording),
+        problems=problems_of(recording),
     )
 
 
-def _facts(recording: Recording) -> RunFacts:
+def run_facts(recording: Recording) -> RunFacts:
+    """What ran, where."""
     run, end = recording.run, recording.end
     local = [d for d in run.devices if d.host == run.host]
     return RunFacts(
@@ -147,7 +148,8 @@ def _covered_s(recording: Recording) -> float | None:
     return int(recording.events["time_ns"].max()) / 1e9 if len(recording.events) else 0.0
 
 
-def _problems(recording: Recording) -> tuple[str, ...]:
+def problems_of(recording: Recording) -> tuple[str, ...]:
+    """What is wrong with a recording."""
     problems = list(recording.problems)
     if recording.end is None and not problems:
         problems.append(

@@ -7,10 +7,12 @@ from typing import Annotated
 
 import typer
 
-from vtpu.cli import check, demo, diff, explain, run, show, slices
+from vtpu.cli import check, demo, diff, explain, replay, run, show, slices
 from vtpu.errors import VtpuError
 
-_VALUE_OPTIONS = {"--on", "--host", "--out", "--json"}
+_VALUE_OPTIONS = {
+    "--on", "--host", "--out", "--json", "--values", "--values-budget", "--unknown",
+}  # fmt: skip
 
 app = typer.Typer(
     name="vtpu",
@@ -22,10 +24,11 @@ app = typer.Typer(
 )
 app.command("run", context_settings=run.CONTEXT)(run.run_command)
 app.command("demo")(demo.demo_command)
-app.command("diff")(diff.diff_command)
+app.command("show")(show.show_command)
 app.command("check")(check.check_command)
 app.command("explain")(explain.explain_command)
-app.command("show")(show.show_command)
+app.command("diff")(diff.diff_command)
+app.command("replay")(replay.replay_command)
 app.command("slices")(slices.slices_command)
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from vtpu.device import settings as names
+from vtpu.errors import UsageError
 from vtpu.values.budget import Mode, Unknown, parse_budget
+
+if TYPE_CHECKING:
+    from vtpu.recording.recording import Recording
 
 On = Annotated[
     str,
@@ -50,6 +54,21 @@ Json = Annotated[
         help="Write the report as JSON; `-` prints it in place of the report.",
     ),
 ]
+
+
+def load(path: Path) -> Recording:
+    """The recording in a file.
+
+    Raises:
+        UsageError: the file cannot be read.
+        NotARecording: it is something else.
+    """
+    from vtpu.recording.file import load_recording
+
+    try:
+        return load_recording(path)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def values_environment(

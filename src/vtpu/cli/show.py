@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from vtpu.cli.options import Json
-from vtpu.errors import UsageError
+from vtpu.cli.options import Json, load
 
 
 def show_command(
@@ -16,11 +15,6 @@ def show_command(
     json: Json = None,
 ) -> None:
     """Show the report of a recording again."""
-    from vtpu.recording.file import load_recording
     from vtpu.report.terminal import report_recording
 
-    try:
-        loaded = load_recording(recording)
-    except OSError as error:
-        raise UsageError(f"{recording} cannot be read: {error.strerror}") from error
-    report_recording(loaded, str(recording), json)
+    report_recording(load(recording), str(recording), json)

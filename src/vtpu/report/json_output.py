@@ -13,11 +13,13 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from vtpu.analysis.replay_summary import ReplaySummary
 from vtpu.analysis.summary import RunSummary
 from vtpu.errors import UsageError
 from vtpu.evidence import Basis
 
 RUN_SCHEMA = "vtpu.run/1"
+REPLAY_SCHEMA = "vtpu.replay/1"
 
 #: Where the figures of a run come from, by path into the JSON.
 RUN_BASIS = {
@@ -33,6 +35,21 @@ RUN_BASIS = {
     "failures": Basis.SIMULATED,
     "run.wall_s": Basis.MEASURED,
 }
+
+#: Where the figures of a replay come from.
+REPLAY_BASIS = {
+    "devices": Basis.SIMULATED,
+    "devices.varied": Basis.MODELLED,
+    "devices.*.time_s": Basis.MEASURED,
+    "allocator.hbm_bytes": Basis.COMPILER,
+}
+
+
+def replay_as_json(summary: ReplaySummary) -> dict[str, Any]:
+    """The JSON value of a replay."""
+    value = TypeAdapter(ReplaySummary).dump_python(summary, mode="json")
+    basis = {path: str(b) for path, b in REPLAY_BASIS.items()}
+    return {"schema": REPLAY_SCHEMA, "basis": basis, "fits": summary.fits, **value}
 
 
 def run_as_json(summary: RunSummary) -> dict[str, Any]:

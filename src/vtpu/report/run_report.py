@@ -28,11 +28,16 @@ from vtpu.report.document import (
     Share,
     Table,
 )
+from vtpu.report.failure_tables import (
+    alive_table,
+    in_the_way_table,
+    what_if_table,
+    why_text,
+)
 from vtpu.report.source_text import Sources
 from vtpu.units import counted, format_bytes, format_count, format_seconds
 
 _MOST_ROWS = 20
-_MOST_ALIVE = 8
 
 
 _SourceLines = Callable[[SourceLine], Line]
@@ -131,33 +136,29 @@ def _failure(failure: MemoryFailure, line: _SourceLines) -> Section:
     what = (
         f"{wanted} for the temporaries of {failure.program}" if failure.is_reservation else wanted
     )
-    why = (
-        "enough was free, but not in one piece (fragmentation)"
-        if failure.is_fragmentation
-        else "not enough was free"
-    )
-    blocks: list[Block] = [
-        Facts(
+    pairs: list[tuple[str, Cell]] = [
+        ("line", line(failure.line)),
+        ("wanted", f"{what} on device {failure.device}"),
+        (
+            "free",
             (
-                ("line", line(failure.line)),
-                ("wanted", f"{what} on device {failure.device}"),
-                ("free", f"{format_bytes(failure.free_bytes)}: {why}"),
-            )
-        )
+                f"{format_bytes(failure.free_bytes)}: "
+                f"{why_text(is_fragmentation=failure.is_fragmentation)}"
+            ),
+        ),
     ]
-    rows = tuple(
-        (Bytes(g.bytes), Count(g.count), g.shape, g.program or "host", line(g.line))
-        for g in failure.alive[:_MOST_ALIVE]
-    )
-    columns = (
-        Column("alive", Basis.SIMULATED),
-        Column("arrays", Basis.SIMULATED),
-        Column("shape"),
-        Column("made by"),
-        Column("line"),
-    )
-    blocks.append(Table(columns, rows, max(0, len(failure.alive) - _MOST_ALIVE)))
-    return Section("Out of memory", tuple(blocks))
+    blocks: list[Block] = []
+    if failure.is_fragmentation:
+        pairs.append(("largest piece", Bytes(failure.largest_free_bytes)))
+        pairs.append(("reservable", Bytes(failure.reservable_bytes)))
+    if failure.in_the_way:
+        blocks.append(in_the_way_table(failure.in_the_way, line))
+    blocks.append(alive_table(failure.alive, line))
+    if failure.what_ifs:
+        blocks.append(what_if_table(failure.what_ifs, line))
+    if failure.what_ifs is None:
+        blocks.append(Note("The run is long: `vtpu replay` tries what would have helped."))
+    return Section("Out of memory", (Facts(tuple(pairs)), *blocks))
 
 
 # ---- programs ----------------------------------------------------------------------------------
@@ -302,6 +303,8 @@ def _hbm(summary: RunSummary, line: _SourceLines) -> Section:
         Column("line at peak"),
     )
     blocks = [Table(columns, rows, len(summary.hbm) - len(rows))]
+    if in_pieces := [h for h in found if _is_in_pieces(h)]:
+        blocks.append(_pieces(in_pieces))
     if any(h.host_peak_bytes for h in found):
         host_rows = tuple(
             (str(h.device), Bytes(h.host_in_use_bytes), Bytes(h.host_peak_bytes)) for h in found
@@ -310,6 +313,28 @@ def _hbm(summary: RunSummary, line: _SourceLines) -> Section:
         host_columns = (Column("device"), *(Column(n, Basis.SIMULATED) for n in names))
         blocks.append(Table(host_columns, host_rows, len(summary.hbm) - len(rows)))
     return Section("HBM", tuple(blocks))
+
+
+def _is_in_pieces(hbm: HbmSummary) -> bool:
+    """Whether enough of free memory lies outside of its largest piece to be seen in a report."""
+    return 1000 * (hbm.free_bytes - hbm.largest_free_bytes) >= hbm.free_bytes
+
+
+def _pieces(found: list[HbmSummary]) -> Table:
+    """Free memory that is not one piece, when the program ended."""
+    rows = tuple(
+        (
+            str(h.device),
+            Bytes(h.free_bytes),
+            Bytes(h.largest_free_bytes),
+            Bytes(h.reservable_bytes),
+            Share(h.free_bytes - h.largest_free_bytes, h.free_bytes),
+        )
+        for h in found
+    )
+    names = ("free at end", "largest piece", "reservable", "fragmentation")
+    columns = (Column("device"), *(Column(name, Basis.SIMULATED) for name in names))
+    return Table(columns, rows)
 
 
 def _distinct(summary: RunSummary) -> list[HbmSummary]:

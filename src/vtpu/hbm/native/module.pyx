@@ -61,6 +61,10 @@ cdef class Arena:
         vt_arena_free(&self.arena, block.block)
         block.block = NULL
 
+    def reserve(self, int64_t size, int program=0):
+        """Whether a program finds `size` bytes at address 0 for a run; it gives them back after it."""
+        return size <= vt_arena_reservable(&self.arena)
+
     @property
     def limit(self):
         """The size of the arena."""
@@ -70,6 +74,16 @@ cdef class Arena:
     def in_use(self):
         """Bytes in blocks that are in use."""
         return self.arena.in_use
+
+    @property
+    def reserved(self):
+        """Bytes that programs keep between runs: none."""
+        return 0
+
+    @property
+    def pool_bytes(self):
+        """Bytes that are taken from the chip: all of them."""
+        return self.arena.limit
 
     @property
     def largest_free(self):
