@@ -98,6 +98,14 @@ def explain_failure(
     return _hbm_failure(memory, lines, said, logged)
 
 
+def explain_error(error: str, lines: UserLines | None = None) -> Failure | None:
+    """Why a program did not compile of which only the compiler's message is known."""
+    for message in read_messages(error).found:
+        if failure := kernel_failure(message, None, lines or UserLines()):
+            return failure
+    return None
+
+
 def with_log(memory: ProgramMemory, log: str) -> ProgramMemory:
     """A program whose compile failed, with the texts that came with its dump.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vtpu.analysis.compile_oom import Failure, explain_failure
+from vtpu.analysis.compile_oom import Failure
 from vtpu.analysis.message_findings import Finding, find_in_messages
 from vtpu.analysis.module_values import ModuleValues, module_values
 from vtpu.analysis.profile_lines import ProfileSummary, summarize_profile
@@ -28,15 +28,16 @@ class TextExplained:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ProgramExplained:
-    """A program. `values`: what its module alone tells, where there is no buffer assignment.
-
-    `failure` is why it ran out of memory at compile time, if it did.
-    """
+    """A program. `values`: what its module alone tells, where there is no buffer assignment."""
 
     name: str
     report: ProgramReport
-    failure: Failure | None
     values: ModuleValues | None
+
+    @property
+    def failure(self) -> Failure | None:
+        """Why it ran out of memory at compile time, if it did."""
+        return self.report.failure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,10 +79,12 @@ def explain_program(
     did_fail = lacked_hbm or memory.error is not None
     fits = None if memory.limit_bytes is None else not did_fail
     is_placed = bool(memory.assignment.allocations)
+    report = report_program(
+        memory, origin, lines, fits=False if did_fail else fits, lacked_hbm=lacked_hbm
+    )
     return ProgramExplained(
         name=name,
-        report=report_program(memory, origin, lines, fits=False if did_fail else fits),
-        failure=explain_failure(memory, lines, lacked_hbm=lacked_hbm),
+        report=report,
         values=None if is_placed else module_values(memory.module, lines),
     )
 

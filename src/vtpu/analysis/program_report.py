@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from vtpu.analysis.compile_oom import Failure, explain_error, explain_failure
 from vtpu.analysis.compiler_figures import CompilerFigure, compiler_figures
 from vtpu.analysis.padding import SpacePadding, analyse_padding
 from vtpu.analysis.program_fragmentation import HeapFragmentation, analyse_fragmentation
@@ -34,7 +35,8 @@ class Origin:
 class ProgramReport:
     """A program's memory. `usage` is None when no artifact tells of it.
 
-    `fits` is the compiler's verdict: None when it compiled for no limit.
+    `fits` is the compiler's verdict: None when it compiled for no limit. `failure`: why it ran out of
+    memory at compile time, if it did.
     """
 
     origin: Origin
@@ -42,6 +44,7 @@ class ProgramReport:
     usage: MemoryUsage | None
     fits: bool | None
     error: str | None
+    failure: Failure | None
     padding: tuple[SpacePadding, ...]
     heaps: tuple[HeapFragmentation, ...]
     figures: tuple[CompilerFigure, ...]
@@ -71,22 +74,30 @@ def report_program(
     *,
     fits: bool | None = None,
     error: str | None = None,
+    lacked_hbm: bool = False,
     exact: bool = False,
 ) -> ProgramReport:
     """The report of a program; of one of which only the compiler's error is known, without memory.
 
+    `lacked_hbm`: it is known that it did not compile for want of HBM, though no message is there.
     `exact`: the peak of each heap is packed exactly too, which takes seconds.
 
     Raises:
         UsageError: `exact` without OR-Tools.
     """
     usage = analyse_memory(memory, lines) if memory else None
+    error = error if error is not None else memory.error if memory else None
+    if memory:
+        failure = explain_failure(memory, lines, lacked_hbm=lacked_hbm)
+    else:
+        failure = explain_error(error, lines) if error else None
     return ProgramReport(
         origin=origin,
         memory=memory,
         usage=usage,
         fits=fits,
-        error=error if error is not None else memory.error if memory else None,
+        error=error,
+        failure=failure,
         padding=analyse_padding(usage) if usage else (),
         heaps=analyse_fragmentation(memory, usage, exact=exact) if memory and usage else (),
         figures=compiler_figures(memory, usage) if memory and usage else (),

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
-from vtpu.analysis.compile_oom import Failure, HbmFailure
 from vtpu.analysis.dumped_programs import DumpExplained
 from vtpu.analysis.explanations import ProfileExplained, ProgramExplained, TextExplained
 from vtpu.analysis.module_values import ModuleValues, Value
@@ -13,6 +11,7 @@ from vtpu.analysis.printed_dumps import PrintedExplained
 from vtpu.analysis.recording_programs import RecordingExplained
 from vtpu.evidence import Basis
 from vtpu.report.explain_report import Explained
+from vtpu.report.failure_json import failure_as_json, plain
 from vtpu.report.program_json import program_as_json
 
 EXPLAIN_SCHEMA = "vtpu.explain/1"
@@ -42,66 +41,40 @@ def explained_as_json(explained: tuple[Explained, ...]) -> dict[str, Any]:
 def _explained(explained: Explained) -> dict[str, Any]:
     match explained:
         case TextExplained():
-            return {"kind": "messages", **_plain(explained)}
+            return {"kind": "messages", **plain(explained)}
         case PrintedExplained():
-            return {"kind": "printed report", **_plain(explained)}
+            return {"kind": "printed report", **plain(explained)}
         case ProfileExplained():
-            return {"kind": "memory profile", **_plain(explained)}
+            return {"kind": "memory profile", **plain(explained)}
         case ProgramExplained():
             return {"kind": "program", **_program(explained)}
         case DumpExplained():
             return {
                 "kind": "dump",
                 "name": explained.name,
-                "programs": [_plain(p) for p in explained.programs],
+                "programs": [plain(p) for p in explained.programs],
                 "chosen": _program(explained.chosen) if explained.chosen else None,
-                "printed": _plain(explained.printed) if explained.printed else None,
+                "printed": plain(explained.printed) if explained.printed else None,
                 "problems": list(explained.problems),
             }
         case RecordingExplained():
             return {
                 "kind": "recording",
                 "name": explained.name,
-                "programs": [_plain(p) for p in explained.programs],
+                "programs": [plain(p) for p in explained.programs],
                 "failures": [_program(f) for f in explained.failures],
-                "errors": [_plain(e) for e in explained.errors],
+                "errors": [plain(e) for e in explained.errors],
                 "chosen": _program(explained.chosen) if explained.chosen else None,
                 "problems": list(explained.problems),
             }
-
-
-def _plain(value: Any) -> dict[str, Any]:
-    """A frozen value of plain ones."""
-    from pydantic_core import to_jsonable_python
-
-    return to_jsonable_python(asdict(value))
 
 
 def _program(explained: ProgramExplained) -> dict[str, Any]:
     return {
         "name": explained.name,
         "program": program_as_json(explained.report),
-        "failure": _failure(explained.failure) if explained.failure else None,
+        "failure": failure_as_json(explained.failure) if explained.failure else None,
         "values": _values(explained.values) if explained.values else None,
-    }
-
-
-def _failure(failure: Failure) -> dict[str, Any]:
-    if not isinstance(failure, HbmFailure):
-        return {"memory": failure.space, **_plain(failure)}
-    tried = failure.rematerialization
-    return {
-        "memory": "HBM",
-        "refusal": _plain(failure.refusal),
-        "need_bytes": failure.need_bytes,
-        "stated": _plain(failure.stated) if failure.stated else None,
-        "limit_bytes": failure.limit_bytes,
-        "over_bytes": failure.over_bytes,
-        "padding_bytes": failure.padding_bytes,
-        "free_at_peak_bytes": failure.free_at_peak_bytes,
-        "by_role": [_plain(g) for g in failure.by_role],
-        "estimates": _plain(failure.estimates),
-        "rematerialization": _plain(tried) if tried else None,
     }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from vtpu.analysis.dumped_programs import DumpedProgram, DumpExplained
 from vtpu.analysis.explanations import ProfileExplained, ProgramExplained, TextExplained
-from vtpu.analysis.kernel_oom import KernelFailure
 from vtpu.analysis.module_values import ModuleValues, Value
 from vtpu.analysis.printed_dumps import PrintedExplained
 from vtpu.analysis.profile_lines import ProfileGroup
@@ -23,7 +22,6 @@ from vtpu.report.document import (
     Section,
     Table,
 )
-from vtpu.report.failure_report import failure_sections
 from vtpu.report.messages_report import message_sections, unknown_lines
 from vtpu.report.program_report import program_sections
 from vtpu.report.source_text import Sources
@@ -78,11 +76,8 @@ def _problems(problems: tuple[str, ...]) -> tuple[Section, ...]:
 
 def _program(explained: ProgramExplained) -> tuple[Section, ...]:
     folder = explained.report.origin.folder
-    failed = failure_sections(explained.failure, folder) if explained.failure else ()
     values = _values(explained.values, folder) if explained.values else ()
-    if isinstance(explained.failure, KernelFailure):  # HBM is not what was lacking
-        return (*failed, *_problems(explained.report.problems))
-    return (*failed, *program_sections(explained.report), *values)
+    return (*program_sections(explained.report), *values)
 
 
 def _values(values: ModuleValues, folder: str) -> tuple[Section, ...]:

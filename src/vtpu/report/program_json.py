@@ -12,6 +12,7 @@ from vtpu.analysis.program_fragmentation import HeapFragmentation, PackedHeap
 from vtpu.analysis.program_memory import Group, MemoryItem, MemoryUsage, SpaceUsage, group_by
 from vtpu.analysis.program_report import ProgramReport
 from vtpu.evidence import Basis
+from vtpu.report.failure_json import failure_as_json
 
 PROGRAM_SCHEMA = "vtpu.program/1"
 
@@ -20,6 +21,8 @@ PROGRAM_BASIS = {
     "need_bytes": Basis.COMPILER,
     "limit_bytes": Basis.COMPILER,
     "spaces": Basis.COMPILER,
+    "failure": Basis.COMPILER,
+    "failure.estimates": Basis.MODELLED,
     "figures": Basis.COMPILER,
     "compile_s": Basis.MEASURED,
 }
@@ -42,6 +45,7 @@ def program_as_json(report: ProgramReport) -> dict[str, Any]:
         "need_bytes": report.need_bytes,
         "limit_bytes": report.limit_bytes,
         "error": report.error,
+        "failure": failure_as_json(report.failure) if report.failure else None,
         "problems": list(report.problems),
         "spaces": [_space(report.usage, s) for s in report.usage.spaces] if report.usage else [],
         "program_order": list(report.usage.order) if report.usage else [],

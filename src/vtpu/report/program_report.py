@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from vtpu.analysis.kernel_oom import KernelFailure
 from vtpu.analysis.program_memory import Group, MemoryItem, MemoryUsage, SpaceUsage, group_by
 from vtpu.analysis.program_report import Origin, ProgramReport
 from vtpu.evidence import Basis
@@ -25,6 +26,7 @@ from vtpu.report.document import (
     Share,
     Table,
 )
+from vtpu.report.failure_report import failure_sections
 from vtpu.report.fragmentation_sections import fragmentation_sections
 from vtpu.report.padding_sections import padding_sections
 from vtpu.report.source_text import Sources
@@ -53,8 +55,11 @@ def program_sections(report: ProgramReport) -> tuple[Section, ...]:
     if report.problems:
         notes = tuple(Note(text, is_warning=True) for text in report.problems)
         sections.append(Section("What could not be read", notes))
+    if report.failure:
+        sections += failure_sections(report.failure, report.origin.folder)
     usage = report.usage
-    if usage is None or not report.has_assignment:
+    is_kernels = isinstance(report.failure, KernelFailure)  # HBM is not what was lacking
+    if usage is None or not report.has_assignment or is_kernels:
         return tuple(sections)
     line = Sources(report.origin.folder).line
     if usage.hbm:
