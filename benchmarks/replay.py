@@ -12,10 +12,10 @@ import time
 
 import numpy as np
 
-from vtpu.analysis.allocators import choose_allocator
-from vtpu.analysis.replay import replay
-from vtpu.analysis.replay_summary import summarize_replay
-from vtpu.analysis.requests import requests_of
+from vtpu.analysis.replay.allocators import choose_allocator
+from vtpu.analysis.replay.replay import replay
+from vtpu.analysis.replay.requests import requests_of
+from vtpu.analysis.replay.summary import summarize_replay
 from vtpu.hbm import AllocatorName
 from vtpu.recording.events import EVENT_DTYPE, EventKind
 from vtpu.recording.recording import (

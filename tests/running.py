@@ -17,9 +17,9 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from vtpu.analysis.run.summary import RunSummary
+from vtpu.analysis.run.transfers import Direction, TransferSummary
 from vtpu.analysis.source_lines import SourceLine
-from vtpu.analysis.summary import RunSummary
-from vtpu.analysis.transfers import Direction, TransferSummary
 from vtpu.recording.file import load_recording
 from vtpu.recording.recording import Recording
 

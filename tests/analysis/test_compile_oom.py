@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from answers import load_case
 from running import Bench, source_of
-from vtpu.analysis.argument_roles import Role
-from vtpu.analysis.compile_oom import Failure, HbmFailure, explain_failure, with_log
-from vtpu.analysis.kernel_oom import KernelFailure
-from vtpu.analysis.memory_changes import Estimate, estimate_changes
-from vtpu.analysis.program_memory import analyse_memory
-from vtpu.analysis.recorded_programs import memory_of
+from vtpu.analysis.program.argument_roles import Role
+from vtpu.analysis.program.estimates import Estimate, estimate_changes
+from vtpu.analysis.program.kernel_out_of_memory import KernelFailure
+from vtpu.analysis.program.memory import analyse_memory
+from vtpu.analysis.program.out_of_memory import Failure, HbmFailure, explain_failure, with_log
+from vtpu.analysis.program.recorded import memory_of
 from vtpu.analysis.source_lines import UserLines
 from vtpu.program.element_types import ElementType
 from vtpu.program.layouts import Layout

@@ -1,7 +1,7 @@
 """Programs of one name that come from one function, and those that do not."""
 
 from recordings import LIBRARY, program, recording, stack
-from vtpu.analysis.definitions import by_definition
+from vtpu.analysis.run.definitions import by_definition
 from vtpu.recording.recording import FIRST_CALL
 
 FILE = "/project/train.py"

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recordings import allocate, execute, free, program, recording, run_record
-from vtpu.analysis.memory import alive_at, hbm_timeline, summarize_hbm
+from vtpu.analysis.run.memory import alive_at, hbm_timeline, summarize_hbm
 from vtpu.analysis.source_lines import LineFinder
 from vtpu.recording.events import EventFlag, MemoryKind
 

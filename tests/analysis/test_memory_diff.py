@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from program_strategies import programs
 from vtpu.analysis.diff.lines import match_lines
 from vtpu.analysis.diff.memory import diff_memory
-from vtpu.analysis.program_memory import MemoryUsage, analyse_memory
+from vtpu.analysis.program.memory import MemoryUsage, analyse_memory
 from vtpu.analysis.source_lines import SourceLine
 
 usages = programs().map(analyse_memory)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from answers import load_case
 from memories import arguments_of
 from running import Bench
-from vtpu.analysis.padding import (
+from vtpu.analysis.program.memory import analyse_memory
+from vtpu.analysis.program.padding import (
     Cause,
     PaddedItem,
     PaddingKind,
@@ -19,8 +20,7 @@ from vtpu.analysis.padding import (
     analyse_padding,
     cause_of,
 )
-from vtpu.analysis.program_memory import analyse_memory
-from vtpu.analysis.recorded_programs import memory_of
+from vtpu.analysis.program.recorded import memory_of
 from vtpu.program.element_types import ElementType
 from vtpu.program.layouts import Layout, padded_bytes, parse_layout
 from vtpu.program.shapes import ArrayShape, parse_shape

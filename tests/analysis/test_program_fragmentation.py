@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from hbm.instances import HEAP_TRACES, real_trace, traces
 from memories import TABLE_BYTES, Step, heap_of
-from vtpu.analysis.heap_replay import pack_with_all
-from vtpu.analysis.program_fragmentation import (
+from vtpu.analysis.program.fragmentation import (
     HeapFragmentation,
     PackedHeap,
     analyse_fragmentation,
 )
-from vtpu.analysis.program_memory import analyse_memory
+from vtpu.analysis.program.heap_replay import pack_with_all
+from vtpu.analysis.program.memory import analyse_memory
 from vtpu.hbm.packing import Algorithm, Event, Kind, Trace, pack
 from vtpu.program.memory import HeapTrace, ProgramMemory
 from vtpu.units import GIB, KIB, MIB

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from program_strategies import ENTRY, programs
-from vtpu.analysis.live_ranges import Occupant, end_where_others_begin, find_occupants
-from vtpu.analysis.program_memory import analyse_memory, group_by
+from vtpu.analysis.program.live_ranges import Occupant, end_where_others_begin, find_occupants
+from vtpu.analysis.program.memory import analyse_memory, group_by
 from vtpu.program.memory import AllocationKind
 
 

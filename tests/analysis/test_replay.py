@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recordings import LIMIT, allocate, execute, free, program, recording, run_record
-from vtpu.analysis.addresses import BlockAt, gaps_between, in_the_way, recorded_blocks
-from vtpu.analysis.allocators import choose_allocator
-from vtpu.analysis.replay import replay
-from vtpu.analysis.replay_summary import summarize_replay
-from vtpu.analysis.requests import RequestKind, requests_of
+from vtpu.analysis.replay.addresses import BlockAt, gaps_between, in_the_way, recorded_blocks
+from vtpu.analysis.replay.allocators import choose_allocator
+from vtpu.analysis.replay.replay import replay
+from vtpu.analysis.replay.requests import RequestKind, requests_of
+from vtpu.analysis.replay.summary import summarize_replay
 from vtpu.analysis.source_lines import LineFinder
 from vtpu.errors import UsageError
 from vtpu.hbm import AllocatorName, Arena, Bfc, TwoEndedArena
@@ -319,7 +319,8 @@ def test_the_series_holds_the_fullest_moment_of_each_part():
 
 
 def test_other_assumptions_are_not_tried_on_runs_that_are_too_long(monkeypatch):
-    from vtpu.analysis import failures, replay_summary
+    from vtpu.analysis.replay import summary as replay_summary
+    from vtpu.analysis.run import failures
 
     monkeypatch.setattr(replay_summary, "MOST_UNASKED", 5)
     monkeypatch.setattr(failures, "MOST_UNASKED", 5)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from recordings import allocate, execute, free, program, recording, run_record
-from vtpu.analysis.requests import Attempt, RequestKind, holders, requests_of
+from vtpu.analysis.replay.requests import Attempt, RequestKind, holders, requests_of
 from vtpu.recording.events import EventFlag, EventKind, MemoryKind
 
 ALLOCATE, FREE, RUN, ATTEMPT = RequestKind

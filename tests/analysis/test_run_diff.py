@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from recordings import LIBRARY, allocate, execute, program, recording, run_record, stack
 from vtpu.analysis.diff.changes import Change
 from vtpu.analysis.diff.runs import diff_recordings
-from vtpu.analysis.transfers import Direction
+from vtpu.analysis.run.transfers import Direction
 from vtpu.recording.events import EventKind
 
 

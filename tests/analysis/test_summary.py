@@ -1,8 +1,8 @@
 """Programs, transfers, failures and values of a run."""
 
 from recordings import LIMIT, allocate, events, execute, free, program, recording, stack
-from vtpu.analysis.summary import summarize
-from vtpu.analysis.transfers import Direction
+from vtpu.analysis.run.summary import summarize
+from vtpu.analysis.run.transfers import Direction
 from vtpu.recording.events import SOURCE_KIND_SHIFT, EventFlag, EventKind, MemoryKind
 
 H2D, D2H, COPY = EventKind.HOST_TO_DEVICE, EventKind.DEVICE_TO_HOST, EventKind.COPY

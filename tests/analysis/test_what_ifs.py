@@ -3,14 +3,14 @@
 import pytest
 
 from recordings import LIMIT, allocate, execute, free, program, recording
-from vtpu.analysis.replay import replay
-from vtpu.analysis.requests import RequestKind, requests_of
+from vtpu.analysis.replay.replay import replay
+from vtpu.analysis.replay.requests import RequestKind, requests_of
+from vtpu.analysis.replay.what_if_context import Context
+from vtpu.analysis.replay.what_if_donated import donations
+from vtpu.analysis.replay.what_if_sizes import batching, bucketing
+from vtpu.analysis.replay.what_if_times import freeing_earlier, freeing_unused, reordering
+from vtpu.analysis.replay.what_ifs import find_what_ifs
 from vtpu.analysis.source_lines import LineFinder
-from vtpu.analysis.what_if_context import Context
-from vtpu.analysis.what_if_donated import donations
-from vtpu.analysis.what_if_sizes import batching, bucketing
-from vtpu.analysis.what_if_times import freeing_earlier, freeing_unused, reordering
-from vtpu.analysis.what_ifs import find_what_ifs
 from vtpu.hbm import Arena
 from vtpu.recording.events import EventFlag, EventKind
 from vtpu.recording.recording import ShapeRecord

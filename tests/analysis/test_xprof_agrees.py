@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from vtpu.analysis.live_ranges import find_occupants
-from vtpu.analysis.program_memory import analyse_memory
+from vtpu.analysis.program.live_ranges import find_occupants
+from vtpu.analysis.program.memory import analyse_memory
 from vtpu.program.memory import AllocationKind, MemorySpace, ProgramMemory
 from vtpu.reading.buffer_assignment import find_assignment, read_assignment
 from vtpu.reading.modules import read_wrapped_module

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from running import REPORT_HEADING, Bench, Ended, Run, read_report
-from vtpu.analysis.summary import summarize
+from vtpu.analysis.run.summary import summarize
 from vtpu.recording.file import MAGIC, NotARecording, load_recording, parse_recording
 
 SCRIPT = """

@@ -6,7 +6,7 @@ import pytest
 
 from answers import load_case
 from running import Bench, source_of
-from vtpu.analysis.memory import AliveGroup, alive_at
+from vtpu.analysis.run.memory import AliveGroup, alive_at
 from vtpu.analysis.source_lines import LineFinder
 from vtpu.recording.recording import Recording
 from vtpu.units import GIB, KIB, MIB

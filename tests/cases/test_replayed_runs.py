@@ -10,9 +10,9 @@ import pytest
 
 from answers import load_case
 from running import Bench, Run, source_of
-from vtpu.analysis.memory import local_devices
-from vtpu.analysis.replay import replay
-from vtpu.analysis.requests import RequestKind, requests_of
+from vtpu.analysis.replay.replay import replay
+from vtpu.analysis.replay.requests import RequestKind, requests_of
+from vtpu.analysis.run.memory import local_devices
 from vtpu.analysis.source_lines import SourceLine
 from vtpu.hbm import Arena
 from vtpu.recording.events import EventKind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from answers import load_case
 from running import Bench, source_of
-from vtpu.analysis.transfers import Direction
+from vtpu.analysis.run.transfers import Direction
 from vtpu.recording.events import EventKind, of_kind
 
 

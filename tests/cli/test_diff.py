@@ -149,7 +149,7 @@ def test_a_dump_is_compared_with_a_recording(bench: Bench, recorded: Recorded) -
     # what the recording keeps of a program is what the compiler dumps
     import zlib
 
-    from vtpu.analysis.programs import largest_program
+    from vtpu.analysis.run.programs import largest_program
     from vtpu.reading.wire import find_bytes, write_field
     from vtpu.recording.file import load_recording
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from running import Bench, source_of
-from vtpu.analysis.transfers import Direction
+from vtpu.analysis.run.transfers import Direction
 
 SCRIPTS = Path(__file__).with_name("scripts")
 F32 = 4

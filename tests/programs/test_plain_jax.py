@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from running import Bench, source_of
-from vtpu.analysis.transfers import Direction
+from vtpu.analysis.run.transfers import Direction
 from vtpu.recording.events import EventKind, of_kind
 
 SCRIPTS = Path(__file__).with_name("scripts")

@@ -11,7 +11,7 @@ import pytest
 from nbclient import NotebookClient
 
 from running import REPORT_HEADING, Bench, read_report, source_of
-from vtpu.analysis.summary import summarize
+from vtpu.analysis.run.summary import summarize
 from vtpu.recording.file import load_recording
 
 SCRIPTS = Path(__file__).with_name("scripts")

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memories import Step, arguments_of, heap_of
-from vtpu.analysis.padding import Cause, PaddingKind, analyse_padding
-from vtpu.analysis.program_fragmentation import analyse_fragmentation
-from vtpu.analysis.program_memory import analyse_memory
+from vtpu.analysis.program.fragmentation import analyse_fragmentation
+from vtpu.analysis.program.memory import analyse_memory
+from vtpu.analysis.program.padding import Cause, PaddingKind, analyse_padding
 from vtpu.program.memory import ProgramMemory
 from vtpu.program.shapes import ArrayShape, parse_shape
 from vtpu.report.document import Bytes, Column, Count, Document, Section, Share, Table

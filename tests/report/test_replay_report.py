@@ -3,9 +3,9 @@
 import io
 
 from recordings import allocate, execute, free, recording
-from vtpu.analysis.allocators import choose_allocator
-from vtpu.analysis.replay_summary import summarize_replay
-from vtpu.analysis.summary import summarize
+from vtpu.analysis.replay.allocators import choose_allocator
+from vtpu.analysis.replay.summary import summarize_replay
+from vtpu.analysis.run.summary import summarize
 from vtpu.hbm import AllocatorName
 from vtpu.recording.events import EventFlag, EventKind
 from vtpu.report.document import Bytes, Count, Seconds, Share, Table

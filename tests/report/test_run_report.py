@@ -6,7 +6,7 @@ import json
 import pytest
 
 from recordings import LIMIT, allocate, execute, program, recording, run_record
-from vtpu.analysis.summary import summarize
+from vtpu.analysis.run.summary import summarize
 from vtpu.recording.events import EventFlag, EventKind, MemoryKind
 from vtpu.recording.recording import EndRecord
 from vtpu.report.document import Document, Section, Table

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from recordings import allocate, execute, program, recording, stack
-from vtpu.analysis.summary import summarize
+from vtpu.analysis.run.summary import summarize
 from vtpu.evidence import Basis
 from vtpu.recording.events import EventKind
 from vtpu.report.cells import cell_text

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 from jax.sharding import NamedSharding
 
-from vtpu.analysis.argument_roles import Argument, Role, judge_roles
+from vtpu.analysis.program.argument_roles import Argument, Role, judge_roles
 from vtpu.errors import UsageError
 
 _START = 8

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
-from vtpu.analysis.batch_fit import (
+from vtpu.analysis.program.batch_fit import (
     BatchCandidate,
     BatchPadding,
     BatchSweep,

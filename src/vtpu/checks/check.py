@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vtpu.analysis.program_memory import MemoryUsage
-from vtpu.analysis.program_report import Origin, ProgramReport, report_program
+from vtpu.analysis.program.memory import MemoryUsage
+from vtpu.analysis.program.report import Origin, ProgramReport, report_program
 from vtpu.analysis.source_lines import UserLines
 from vtpu.checks.compiling import compile_program
 from vtpu.checks.lowering import lower

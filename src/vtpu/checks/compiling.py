@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from vtpu.analysis.recorded_programs import memory_of
+from vtpu.analysis.program.recorded import memory_of
 from vtpu.chips import Slice
 from vtpu.device.attach import Session
 from vtpu.errors import UsageError, VtpuError

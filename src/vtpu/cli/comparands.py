@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from vtpu.analysis.definitions import by_definition
-from vtpu.analysis.program_memory import MemoryUsage, analyse_memory
-from vtpu.analysis.programs import largest_program
-from vtpu.analysis.recorded_programs import memory_of
+from vtpu.analysis.program.memory import MemoryUsage, analyse_memory
+from vtpu.analysis.program.recorded import memory_of
+from vtpu.analysis.run.definitions import by_definition
+from vtpu.analysis.run.programs import largest_program
 from vtpu.analysis.source_lines import UserLines
 from vtpu.errors import UsageError
 from vtpu.program.memory import ProgramMemory

@@ -13,8 +13,8 @@ from vtpu.cli.options import Json
 from vtpu.errors import UsageError
 
 if TYPE_CHECKING:
-    from vtpu.analysis.dumped_programs import DumpExplained
-    from vtpu.analysis.recording_programs import RecordingExplained
+    from vtpu.analysis.explanation.dumps import DumpExplained
+    from vtpu.analysis.explanation.recordings import RecordingExplained
     from vtpu.cli.artifacts import Artifact, FileArtifact, FolderArtifact
     from vtpu.report.explain_report import Explained
 
@@ -85,8 +85,8 @@ def _explain(artifact: Artifact, module: str | None, log: str) -> Explained:
 
 
 def _explain_file(artifact: FileArtifact, module: str | None) -> Explained:
-    from vtpu.analysis.explanations import explain_profile, explain_text
-    from vtpu.analysis.printed_dumps import explain_printed
+    from vtpu.analysis.explanation.explanations import explain_profile, explain_text
+    from vtpu.analysis.explanation.printed_dumps import explain_printed
     from vtpu.reading.recognize import Kind
 
     match artifact.kind:
@@ -103,7 +103,7 @@ def _explain_file(artifact: FileArtifact, module: str | None) -> Explained:
 
 
 def _explain_recording(name: str, module: str | None) -> RecordingExplained:
-    from vtpu.analysis.recording_programs import NoSuchProgram, explain_recording
+    from vtpu.analysis.explanation.recordings import NoSuchProgram, explain_recording
     from vtpu.recording.file import load_recording
 
     try:
@@ -118,7 +118,7 @@ def _explain_recording(name: str, module: str | None) -> RecordingExplained:
 
 
 def _explain_folder(artifact: FolderArtifact, module: str | None, log: str) -> DumpExplained:
-    from vtpu.analysis.dumped_programs import NoSuchModule, explain_dump
+    from vtpu.analysis.explanation.dumps import NoSuchModule, explain_dump
     from vtpu.cli.artifacts import read_part
 
     try:
@@ -130,8 +130,8 @@ def _explain_folder(artifact: FolderArtifact, module: str | None, log: str) -> D
 
 
 def _explain_program(artifact: FileArtifact) -> Explained:
-    from vtpu.analysis.explanations import explain_program
-    from vtpu.analysis.program_report import Origin
+    from vtpu.analysis.explanation.explanations import explain_program
+    from vtpu.analysis.program.report import Origin
     from vtpu.reading.hlo_text import HloTextError
     from vtpu.reading.program_files import read_program
     from vtpu.reading.wire import WireError

@@ -36,8 +36,8 @@ def replay_command(
     json: Json = None,
 ) -> None:
     """Replay what a run asked of device memory. Exit code 1: not everything finds room."""
-    from vtpu.analysis.allocators import choose_allocator
-    from vtpu.analysis.replay_summary import summarize_replay
+    from vtpu.analysis.replay.allocators import choose_allocator
+    from vtpu.analysis.replay.summary import summarize_replay
     from vtpu.report.json_output import replay_as_json, write_json
     from vtpu.report.replay_report import replay_document
     from vtpu.report.text import print_document

@@ -6,7 +6,7 @@ import platform
 import time
 from importlib.metadata import version
 
-from vtpu.analysis.summary import summarize
+from vtpu.analysis.run.summary import summarize
 from vtpu.chips import Slice
 from vtpu.recording.recording import DeviceRecord, Recording, RunRecord
 from vtpu.report.json_output import run_as_json, write_json

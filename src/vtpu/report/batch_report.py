@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from vtpu.analysis.batch_fit import BatchCandidate, BatchSweep
+from vtpu.analysis.program.batch_fit import BatchCandidate, BatchSweep
 from vtpu.evidence import Basis
 from vtpu.report.document import (
     Block,

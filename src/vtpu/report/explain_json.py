@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from vtpu.analysis.dumped_programs import DumpExplained
-from vtpu.analysis.explanations import ProfileExplained, ProgramExplained, TextExplained
-from vtpu.analysis.module_values import ModuleValues, Value
-from vtpu.analysis.printed_dumps import PrintedExplained
-from vtpu.analysis.recording_programs import RecordingExplained
+from vtpu.analysis.explanation.dumps import DumpExplained
+from vtpu.analysis.explanation.explanations import ProfileExplained, ProgramExplained, TextExplained
+from vtpu.analysis.explanation.printed_dumps import PrintedExplained
+from vtpu.analysis.explanation.recordings import RecordingExplained
+from vtpu.analysis.program.module_values import ModuleValues, Value
 from vtpu.evidence import Basis
 from vtpu.report.explain_report import Explained
 from vtpu.report.failure_json import failure_as_json, plain

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from vtpu.analysis.dumped_programs import DumpedProgram, DumpExplained
-from vtpu.analysis.explanations import ProfileExplained, ProgramExplained, TextExplained
-from vtpu.analysis.module_values import ModuleValues, Value
-from vtpu.analysis.printed_dumps import PrintedExplained
-from vtpu.analysis.profile_lines import ProfileGroup
-from vtpu.analysis.recording_programs import RecordedProgram, RecordingExplained
+from vtpu.analysis.explanation.dumps import DumpedProgram, DumpExplained
+from vtpu.analysis.explanation.explanations import ProfileExplained, ProgramExplained, TextExplained
+from vtpu.analysis.explanation.printed_dumps import PrintedExplained
+from vtpu.analysis.explanation.profile_lines import ProfileGroup
+from vtpu.analysis.explanation.recordings import RecordedProgram, RecordingExplained
+from vtpu.analysis.program.module_values import ModuleValues, Value
 from vtpu.evidence import Basis
 from vtpu.report.document import (
     Block,

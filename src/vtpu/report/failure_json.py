@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from vtpu.analysis.compile_oom import Failure, HbmFailure
+from vtpu.analysis.program.out_of_memory import Failure, HbmFailure
 
 
 def plain(value: Any) -> dict[str, Any]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from vtpu.analysis.compile_oom import Failure, HbmFailure, Rematerialization
-from vtpu.analysis.kernel_oom import KernelFailure, Refusal, Window
-from vtpu.analysis.memory_changes import Estimates
-from vtpu.analysis.message_advice import VMEM_OPTION
+from vtpu.analysis.explanation.message_advice import VMEM_OPTION
+from vtpu.analysis.program.estimates import Estimates
+from vtpu.analysis.program.kernel_out_of_memory import KernelFailure, Refusal, Window
+from vtpu.analysis.program.out_of_memory import Failure, HbmFailure, Rematerialization
 from vtpu.evidence import Basis
 from vtpu.report.cells import cell_text
 from vtpu.report.document import (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from vtpu.analysis.memory import AliveGroup
-from vtpu.analysis.obstacles import HeldArray
+from vtpu.analysis.replay.obstacles import HeldArray
+from vtpu.analysis.replay.what_ifs import WhatIf
+from vtpu.analysis.run.memory import AliveGroup
 from vtpu.analysis.source_lines import SourceLine
-from vtpu.analysis.what_ifs import WhatIf
 from vtpu.evidence import Basis
 from vtpu.report.document import Bytes, Cell, Column, Count, Line, NoFigure, Seconds, Table
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vtpu.analysis.exact_window import WindowPacking
-from vtpu.analysis.heap_replay import Replays
-from vtpu.analysis.program_fragmentation import (
+from vtpu.analysis.program.exact_window import WindowPacking
+from vtpu.analysis.program.fragmentation import (
     ALGORITHM_OPTION,
     CompilerFigure,
     HeapFragmentation,
@@ -14,7 +13,8 @@ from vtpu.analysis.program_fragmentation import (
     PeakGap,
     Suggestion,
 )
-from vtpu.analysis.program_memory import MemoryItem
+from vtpu.analysis.program.heap_replay import Replays
+from vtpu.analysis.program.memory import MemoryItem
 from vtpu.evidence import Basis
 from vtpu.report.document import (
     Block,

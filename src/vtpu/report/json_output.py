@@ -13,8 +13,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from vtpu.analysis.replay_summary import ReplaySummary
-from vtpu.analysis.summary import RunSummary
+from vtpu.analysis.replay.summary import ReplaySummary
+from vtpu.analysis.run.summary import RunSummary
 from vtpu.errors import UsageError
 from vtpu.evidence import Basis
 

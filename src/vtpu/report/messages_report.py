@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from vtpu.analysis.explanations import TextExplained
-from vtpu.analysis.message_advice import Advice
-from vtpu.analysis.message_findings import Finding, FoundBuffer
+from vtpu.analysis.explanation.explanations import TextExplained
+from vtpu.analysis.explanation.message_advice import Advice
+from vtpu.analysis.explanation.message_findings import Finding, FoundBuffer
 from vtpu.evidence import Basis
 from vtpu.reading.messages.verdicts import Cause
 from vtpu.reading.printed.sizes import PrintedSize

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from vtpu.analysis.padding import Cause, PaddedItem, PaddingKind, SpacePadding
-from vtpu.analysis.program_memory import MemoryItem
+from vtpu.analysis.program.memory import MemoryItem
+from vtpu.analysis.program.padding import Cause, PaddedItem, PaddingKind, SpacePadding
 from vtpu.analysis.source_lines import SourceLine
 from vtpu.evidence import Basis
 from vtpu.program.memory import AllocationKind

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from vtpu.analysis.padding import PaddedItem, SpacePadding
-from vtpu.analysis.program_fragmentation import HeapFragmentation, PackedHeap
-from vtpu.analysis.program_memory import Group, MemoryItem, MemoryUsage, SpaceUsage, group_by
-from vtpu.analysis.program_report import ProgramReport
+from vtpu.analysis.program.fragmentation import HeapFragmentation, PackedHeap
+from vtpu.analysis.program.memory import Group, MemoryItem, MemoryUsage, SpaceUsage, group_by
+from vtpu.analysis.program.padding import PaddedItem, SpacePadding
+from vtpu.analysis.program.report import ProgramReport
 from vtpu.evidence import Basis
 from vtpu.report.failure_json import failure_as_json
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from vtpu.analysis.argument_roles import Role
-from vtpu.analysis.live_ranges import Occupant
-from vtpu.analysis.program_memory import MemoryItem, MemoryUsage, SpaceUsage
+from vtpu.analysis.program.argument_roles import Role
+from vtpu.analysis.program.live_ranges import Occupant
+from vtpu.analysis.program.memory import MemoryItem, MemoryUsage, SpaceUsage
 from vtpu.analysis.source_lines import UNKNOWN_LINE, SourceLine
 from vtpu.program.memory import AllocationKind
 from vtpu.program.shapes import ArrayShape, parse_shape

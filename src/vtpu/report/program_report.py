@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from vtpu.analysis.kernel_oom import KernelFailure
-from vtpu.analysis.program_memory import Group, MemoryItem, MemoryUsage, SpaceUsage, group_by
-from vtpu.analysis.program_report import Origin, ProgramReport
+from vtpu.analysis.program.kernel_out_of_memory import KernelFailure
+from vtpu.analysis.program.memory import Group, MemoryItem, MemoryUsage, SpaceUsage, group_by
+from vtpu.analysis.program.report import Origin, ProgramReport
 from vtpu.evidence import Basis
 from vtpu.program.memory import AllocationKind, MemorySpace
 from vtpu.report.document import (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from vtpu.analysis.allocators import AllocatorFacts
-from vtpu.analysis.replay_summary import DeviceReplay, Moment, ReplaySummary, RunFailure, Varied
+from vtpu.analysis.replay.allocators import AllocatorFacts
+from vtpu.analysis.replay.summary import DeviceReplay, Moment, ReplaySummary, RunFailure, Varied
 from vtpu.evidence import Basis
 from vtpu.report.document import (
     Block,

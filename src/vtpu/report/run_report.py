@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from vtpu.analysis.failures import MemoryFailure
-from vtpu.analysis.memory import HbmSummary
-from vtpu.analysis.programs import Compilation, ProgramSummary
+from vtpu.analysis.run.failures import MemoryFailure
+from vtpu.analysis.run.memory import HbmSummary
+from vtpu.analysis.run.programs import Compilation, ProgramSummary
+from vtpu.analysis.run.summary import RunFacts, RunSummary
 from vtpu.analysis.source_lines import SourceLine
-from vtpu.analysis.summary import RunFacts, RunSummary
 from vtpu.chips import UnknownSlice, parse_slice
 from vtpu.evidence import Basis
 from vtpu.report.document import (

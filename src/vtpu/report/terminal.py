@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
-from vtpu.analysis.summary import summarize
+from vtpu.analysis.run.summary import summarize
 from vtpu.errors import UsageError
 from vtpu.recording.file import append_exit_code, load_recording
 from vtpu.recording.recording import Recording

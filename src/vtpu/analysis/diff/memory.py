@@ -11,10 +11,10 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from vtpu.analysis.argument_roles import Role
 from vtpu.analysis.diff.changes import Figure, Pair, largest_first, pair_up
 from vtpu.analysis.diff.lines import LineKey, match_lines
-from vtpu.analysis.program_memory import Group, MemoryItem, MemoryUsage, SpaceUsage, group_by
+from vtpu.analysis.program.argument_roles import Role
+from vtpu.analysis.program.memory import Group, MemoryItem, MemoryUsage, SpaceUsage, group_by
 from vtpu.analysis.source_lines import SourceLine
 from vtpu.program.memory import AllocationKind, space_name
 

@@ -7,18 +7,18 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from vtpu.analysis.definitions import by_definition, definition_of
 from vtpu.analysis.diff.changes import Figure, Pair, largest_first, pair_up
 from vtpu.analysis.diff.lines import LineKey, match_lines
 from vtpu.analysis.diff.memory import MemoryDiff, diff_memory
-from vtpu.analysis.failures import MemoryFailure
-from vtpu.analysis.memory import HbmSummary
-from vtpu.analysis.program_memory import MemoryUsage, analyse_memory
-from vtpu.analysis.programs import ProgramSummary, largest_program
-from vtpu.analysis.recorded_programs import memory_of
+from vtpu.analysis.program.memory import MemoryUsage, analyse_memory
+from vtpu.analysis.program.recorded import memory_of
+from vtpu.analysis.run.definitions import by_definition, definition_of
+from vtpu.analysis.run.failures import MemoryFailure
+from vtpu.analysis.run.memory import HbmSummary
+from vtpu.analysis.run.programs import ProgramSummary, largest_program
+from vtpu.analysis.run.summary import RunFacts, summarize
+from vtpu.analysis.run.transfers import Direction, TransferSummary
 from vtpu.analysis.source_lines import SourceLine, UserLines
-from vtpu.analysis.summary import RunFacts, summarize
-from vtpu.analysis.transfers import Direction, TransferSummary
 from vtpu.recording.recording import ProgramRecord, Recording
 
 

@@ -1,0 +1,105 @@
+"""All that there is to say of one compiled program's memory, for a report to show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from vtpu.analysis.program.compiler_figures import CompilerFigure, compiler_figures
+from vtpu.analysis.program.fragmentation import HeapFragmentation, analyse_fragmentation
+from vtpu.analysis.program.memory import MemoryUsage, analyse_memory
+from vtpu.analysis.program.out_of_memory import Failure, explain_error, explain_failure
+from vtpu.analysis.program.padding import SpacePadding, analyse_padding
+from vtpu.analysis.source_lines import UserLines
+from vtpu.program.memory import ProgramMemory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where a program comes from. `slice`: what it was compiled for, if that is known.
+
+    `compile_s` is measured, None where nothing was compiled for this; `was_known`: the result came
+    from the cache, and `compile_s` is what it took then.
+    """
+
+    name: str
+    source: str = ""
+    slice: str | None = None
+    num_devices: int | None = None
+    versions: dict[str, str] = field(default_factory=dict)
+    compile_s: float | None = None
+    was_known: bool = False
+    folder: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ProgramReport:
+    """A program's memory. `usage` is None when no artifact tells of it.
+
+    `fits` is the compiler's verdict: None when it compiled for no limit. `failure`: why it ran out of
+    memory at compile time, if it did.
+    """
+
+    origin: Origin
+    memory: ProgramMemory | None
+    usage: MemoryUsage | None
+    fits: bool | None
+    error: str | None
+    failure: Failure | None
+    padding: tuple[SpacePadding, ...]
+    heaps: tuple[HeapFragmentation, ...]
+    figures: tuple[CompilerFigure, ...]
+    problems: tuple[str, ...]
+
+    @property
+    def need_bytes(self) -> int | None:
+        """HBM that the program needs on each device; None when that is not known."""
+        hbm = self.usage.hbm if self.usage else None
+        return hbm.total_bytes if hbm and self.has_assignment else None
+
+    @property
+    def has_assignment(self) -> bool:
+        """Whether it is known what the compiler placed where."""
+        return bool(self.memory and self.memory.assignment.allocations)
+
+    @property
+    def limit_bytes(self) -> int | None:
+        """HBM that the compiler grants on each device."""
+        return self.memory.limit_bytes if self.memory else None
+
+
+def report_program(
+    memory: ProgramMemory | None,
+    origin: Origin,
+    lines: UserLines | None = None,
+    *,
+    fits: bool | None = None,
+    error: str | None = None,
+    lacked_hbm: bool = False,
+    exact: bool = False,
+) -> ProgramReport:
+    """The report of a program; of one of which only the compiler's error is known, without memory.
+
+    `lacked_hbm`: it is known that it did not compile for want of HBM, though no message is there.
+    `exact`: the peak of each heap is packed exactly too, which takes seconds.
+
+    Raises:
+        UsageError: `exact` without OR-Tools.
+    """
+    usage = analyse_memory(memory, lines) if memory else None
+    error = error if error is not None else memory.error if memory else None
+    if memory:
+        failure = explain_failure(memory, lines, lacked_hbm=lacked_hbm)
+    else:
+        failure = explain_error(error, lines) if error else None
+    return ProgramReport(
+        origin=origin,
+        memory=memory,
+        usage=usage,
+        fits=fits,
+        error=error,
+        failure=failure,
+        padding=analyse_padding(usage) if usage else (),
+        heaps=analyse_fragmentation(memory, usage, exact=exact) if memory and usage else (),
+        figures=compiler_figures(memory, usage) if memory and usage else (),
+        problems=memory.problems if memory else (),
+    )
