@@ -195,7 +195,10 @@ def _devices_of_shardings(module: Any) -> int:
 
 
 def _attributes_of_main(module: Any, kind: str) -> list[Any]:
-    main = next(f for f in module.body.operations if str(f.attributes["sym_name"]) == '"main"')
+    functions = (f for f in module.body.operations if "sym_name" in f.attributes)
+    main = next((f for f in functions if str(f.attributes["sym_name"]) == '"main"'), None)
+    if main is None:
+        raise UsageError("this module has no function `main`, which is what compiles.")
     return list(main.attributes[kind]) if kind in main.attributes else []
 
 
