@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 
 import pytest
 
@@ -32,7 +31,7 @@ def checked(bench, text, **environment):
     (bench.folder / "prog.py").write_text(START + text + END)
     ended = bench.python("prog.py", **environment)
     assert (ended.exit_code, ended.stderr) == (0, "")
-    assert os.listdir(bench.folder) == ["prog.py"]
+    assert [path.name for path in bench.folder.iterdir()] == ["prog.py"]
     return json.loads(ended.stdout)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -35,7 +34,7 @@ def fitted(bench, text, **environment):
     (bench.folder / "prog.py").write_text(START + text + END)
     ended = bench.python("prog.py", **environment)
     assert (ended.exit_code, ended.stderr) == (0, "")
-    assert os.listdir(bench.folder) == ["prog.py"]
+    assert [path.name for path in bench.folder.iterdir()] == ["prog.py"]
     found = json.loads(ended.stdout)
     for fit in found.values():
         check_laws(fit)

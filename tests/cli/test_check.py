@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 
 import pytest
 
@@ -94,7 +93,7 @@ def test_what_fits_ends_with_zero_and_says_where_the_bytes_go(program):
     assert ended.stdout.startswith("imported\ntraced\nvtpu check\n")
     assert "fits          yes" in ended.stdout
     assert "prog.py:12" in ended.stdout
-    assert sorted(os.listdir(program.folder)) == ["__pycache__", "prog.py"]
+    assert {path.name for path in program.folder.iterdir()} == {"__pycache__", "prog.py"}
 
 
 def test_what_does_not_fit_ends_with_one_and_says_by_how_much(program):
