@@ -12,11 +12,11 @@ from vtpu.checks.batch_search import Answer, BatchSearch
 ROOM = 10**9
 
 
-def searched(need, *, start=8, unit=1, most=24, resolution=None, works=lambda _: True, tiles=None):
+def searched(need, *, start=8, unit=1, most=24, resolution=None, microbatch=1, tiles=None):
     asked = []
 
     def ask(batch):
-        if not works(batch):
+        if batch % microbatch:
             return None
         asked.append(batch)
         return Answer(need(batch) <= ROOM, need(batch))
@@ -68,9 +68,7 @@ def test_whatever_memory_does_the_answer_was_compiled_and_fits(seed, start, most
 @given(lines, st.sampled_from([2, 4, 8, 16]))
 def test_sizes_that_do_not_trace_are_left_out_and_found_out(line, microbatch):
     fixed, each = line
-    search, asked = searched(
-        lambda b: fixed + each * b, start=64, works=lambda b: b % microbatch == 0
-    )
+    search, asked = searched(lambda b: fixed + each * b, start=64, microbatch=microbatch)
     assert all(batch % microbatch == 0 for batch in asked)
     truth = (ROOM - fixed) // each // microbatch * microbatch
     assert truth - search.largest <= max(microbatch, truth // 64)

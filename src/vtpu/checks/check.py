@@ -10,7 +10,7 @@ from typing import Any
 from vtpu.analysis.program.memory import MemoryUsage
 from vtpu.analysis.program.report import Origin, ProgramReport, report_program
 from vtpu.analysis.source_lines import UserLines
-from vtpu.checks.compiling import compile_program
+from vtpu.checks.compiling import compile_program, start_compiling_anew
 from vtpu.checks.lowering import lower
 from vtpu.checks.modules import start_compiling, start_exported, start_lowered
 from vtpu.chips import Slice, parse_slice
@@ -147,9 +147,9 @@ def _preparation(
     if isinstance(target, jax.export.Exported) and (args or kwargs):
         target = target.call
     if callable(target):
-        return lower(target, args, kwargs, devices).compile
+        return start_compiling_anew(lower(target, args, kwargs, devices))
     if isinstance(target, jax.stages.Lowered) and devices is None:
-        return target.compile
+        return start_compiling_anew(target)
     described = devices or devices_to_compile_for(session, wanted)
     if isinstance(target, jax.stages.Lowered):
         return start_lowered(target, described)

@@ -36,7 +36,7 @@ def compile_program(
     """
     with session.recorder.watch_programs() as seen:
         try:
-            with _no_backend_of_jax():
+            with _with_the_compiler_alone():
                 start()
         except jax.errors.JaxRuntimeError as error:
             if not str(error).startswith(_OUT_OF_MEMORY) or not seen:
@@ -55,18 +55,40 @@ def compile_program(
     return record, memory
 
 
-@contextmanager
-def _no_backend_of_jax() -> Generator[None]:
-    """Compiles for described devices with their own client alone.
+def start_compiling_anew(lowered: Any) -> Callable[[], Any]:
+    """What compiles a lowered program, also when JAX holds an executable of it.
 
-    JAX would first ask for a real backend of the same platform. That starts all of its backends, after
-    which no slice can be attached any more, and libtpu complains that there is no TPU.
+    JAX would give that one without asking the compiler, and there would be nothing to look at.
     """
-    from jax._src import compiler
 
-    asked = compiler._get_cross_compile_backend  # noqa: SLF001, there is no setting for it
-    compiler._get_cross_compile_backend = lambda _client: None  # noqa: SLF001
+    def compile_anew() -> Any:
+        from jax._src.interpreters import pxla
+
+        inner = lowered
+        while hasattr(inner, "lowered"):  # Flax and Equinox wrap JAX's
+            inner = inner.lowered
+        inner._lowering._executable = None  # noqa: SLF001, there is no other way
+        pxla._cached_compilation.cache_clear()  # noqa: SLF001
+        return lowered.compile()
+
+    return compile_anew
+
+
+@contextmanager
+def _with_the_compiler_alone() -> Generator[None]:
+    """Has JAX compile with the client of the devices, and with nothing else.
+
+    For described devices JAX would first ask for a real backend of the platform. That starts all of its
+    backends, after which no slice can be attached any more, and libtpu complains that there is no TPU.
+    And what comes from JAX's own cache on disk tells nothing of its memory.
+    """
+    from jax._src import compilation_cache, compiler
+
+    backend, cache = compiler._get_cross_compile_backend, compilation_cache.is_cache_used  # noqa: SLF001
+    compiler._get_cross_compile_backend = lambda _client: None  # noqa: SLF001, no setting says that
+    compilation_cache.is_cache_used = lambda _client: False
     try:
         yield
     finally:
-        compiler._get_cross_compile_backend = asked  # noqa: SLF001
+        compiler._get_cross_compile_backend = backend  # noqa: SLF001
+        compilation_cache.is_cache_used = cache

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,8 @@ import numpy as np
 from vtpu.errors import UsageError
 from vtpu.reading import wire
 
+_SHARDINGS = ("mhlo.sharding", "sdy.sharding")
+_TILES = re.compile(r"devices=\[([\d,]+)\]")
 _BYTECODE = b"ML\xefR"
 
 
@@ -156,7 +160,7 @@ def _start_stablehlo(module: Any, devices: Sequence[Any]) -> Callable[[], Any]:
     from jax.extend.backend import get_compile_options
 
     replicas = _attribute(module, "mhlo.num_replicas")
-    partitions = _attribute(module, "mhlo.num_partitions")
+    partitions = max(_attribute(module, "mhlo.num_partitions"), _devices_of_shardings(module))
     count = replicas * partitions
     if count > len(devices):
         raise UsageError(
@@ -166,9 +170,36 @@ def _start_stablehlo(module: Any, devices: Sequence[Any]) -> Callable[[], Any]:
     chosen = list(devices[:count])
     ids = np.array([d.id for d in chosen]).reshape(replicas, partitions)
     options = get_compile_options(replicas, partitions, device_assignment=ids)
-    options.executable_build_options.use_shardy_partitioner = "sdy." in str(module)[:1_000_000]
+    build = options.executable_build_options
+    build.use_shardy_partitioner = "sdy." in str(module)[:1_000_000]
+    build.allow_spmd_sharding_propagation_to_parameters = _may_be_sharded(module, "arg_attrs")
+    build.allow_spmd_sharding_propagation_to_output = _may_be_sharded(module, "res_attrs")
     executable_devices = xla_client.DeviceList(tuple(chosen))
     return lambda: chosen[0].client.compile(module, executable_devices, options)
+
+
+def _may_be_sharded(module: Any, kind: str) -> list[bool]:
+    """For each argument or result of the program whether the compiler may choose its sharding.
+
+    As JAX does: where none is written.
+    """
+    given = _attributes_of_main(module, kind)
+    return [not any(a.name in _SHARDINGS for a in one) for one in given] or [False]
+
+
+def _devices_of_shardings(module: Any) -> int:
+    """For how many devices arguments and results are: the text of an HLO module does not say."""
+    given = [*_attributes_of_main(module, "arg_attrs"), *_attributes_of_main(module, "res_attrs")]
+    tiles = [_TILES.search(str(one["mhlo.sharding"])) for one in given if "mhlo.sharding" in one]
+    return max((prod(map(int, found[1].split(","))) for found in tiles if found), default=1)
+
+
+def _attributes_of_main(module: Any, kind: str) -> list[Any]:
+    functions = (f for f in module.body.operations if "sym_name" in f.attributes)
+    main = next((f for f in functions if str(f.attributes["sym_name"]) == '"main"'), None)
+    if main is None:
+        raise UsageError("this module has no function `main`, which is what compiles.")
+    return list(main.attributes[kind]) if kind in main.attributes else []
 
 
 def _attribute(module: Any, name: str) -> int:
