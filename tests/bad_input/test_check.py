@@ -26,6 +26,8 @@ def raises():
 value = 5
 def key_error(x):
     raise KeyError("mine")
+def ends(w, x):
+    raise SystemExit
 """,
 }
 
@@ -45,7 +47,7 @@ def program(bench):
         (["nowhere.py:step"], "there is no file nowhere.py"),
         (["nowhere:step"], "there is no module nowhere"),
         (["nowhere.inner:step"], "there is no module nowhere.inner"),
-        (["prog:nothing"], "It has: S, helper, bad, lonely, raises, key_error"),
+        (["prog:nothing"], "It has: S, helper, bad, lonely, raises, key_error, ends"),
         (["prog:lonely"], "What are the arguments of lonely?"),
         (["prog:lonely", "--args", "nothing"], "prog has no nothing"),
         (["prog:lonely", "--args", "nowhere:args"], "there is no module nowhere"),
@@ -84,6 +86,13 @@ def test_the_users_error_is_shown_as_python_shows_it_and_nothing_of_ours(
     assert last in ended.stderr
     assert "vtpu/" not in ended.stderr
     assert "importlib" not in ended.stderr
+
+
+def test_a_function_that_ends_the_process_is_an_error_and_no_verdict(program):
+    ended = program.vtpu("check", "prog:ends", "--args", "bad_args", "--on", "v5e:1x1")
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert "in ends\n    raise SystemExit\n" in ended.stderr
+    assert "vtpu/" not in ended.stderr
 
 
 def test_json_that_cannot_be_written_is_a_message(program):

@@ -74,7 +74,7 @@ def _check(name: str, on: str, arguments: str | None, json: str | None, *, exact
         return _COMPILER_FAILED
     except VtpuError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # an exit of the function is no answer of ours
         if not raised_while_traced(error):
             raise
         return _show_users_error(error)
