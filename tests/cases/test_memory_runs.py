@@ -297,3 +297,30 @@ def test_outputs_kept_in_a_list_stay_alive(bench: Bench) -> None:
     assert "x, extra = step(x)" in source_of(alive.line)
     growth = (alive.bytes - alive.bytes // alive.count) // 12
     assert growth == expected["growth_bytes_per_step"]
+
+
+DUMPED = """
+import glob, shutil, sys
+import jax, jax.numpy as jnp
+def f(w, x):
+    return jnp.tanh(x @ w).sum()
+s = jax.ShapeDtypeStruct((256, 256), jnp.float32)
+for _ in range(2):
+    shutil.rmtree("dump", ignore_errors=True)
+    jax.clear_caches()
+    program = jax.jit(f).lower(s, s).compile({"xla_dump_to": "dump"})
+    (text,) = glob.glob("dump/*.jit_f.*.after_optimizations.txt")
+    print("prog.py" in open(text).read(), "prog.py" in program.as_text())
+try:
+    jax.jit(lambda x: x + 1).lower(jax.ShapeDtypeStruct((1 << 34,), jnp.float32)).compile({"xla_dump_to": "oom"})
+except jax.errors.JaxRuntimeError:
+    (text,) = glob.glob("oom/*jit__lambda*.after_optimizations.txt")
+    print("prog.py" in open(text).read())
+"""
+
+
+def test_what_the_user_dumps_has_the_users_lines_each_time(bench: Bench) -> None:
+    bench.script(DUMPED)
+    ended = bench.vtpu("run", "--on", "v5e:1x1", "--json", "report.json", "prog.py")
+    assert ended.exit_code == 0, ended.stderr
+    assert ended.stdout.startswith("True True\nTrue True\nTrue\n")

@@ -24,6 +24,7 @@ from vtpu.compiler.results import (
     TopologyFacts,
     unpack,
 )
+from vtpu.reading.compile_options import dump_folder
 
 _FLAG_VARIABLES = ("LIBTPU_INIT_ARGS", "XLA_FLAGS")
 _PLACE = "loc("  # in messages about kernels: where the operation stands
@@ -158,12 +159,18 @@ class CompilerService:
     ) -> Answer:
         """The compiled program, from the cache or from libtpu.
 
+        One whose compile the user wants to be dumped is compiled each time, places and all: the
+        user's lines belong in the dump.
+
         Raises:
             CompilerRefused: the program does not compile (out of memory, for one).
             CompilerDied, CompilerMissing: see `WorkerPool.ask`.
         """
         source, code = self._source(program)
         key = self._key("program", str(topology), program.format, source.content, program.options)
+        if dump_folder(program.options) and not source.inspections:
+            compiled = _accept(unpack(self._compile(program, program.code, topology, poll)))
+            return Answer(compiled, key, Source(source.content, ()), from_cache=False)
         try:
             compiled, is_known = self._result(key, program, code, topology, poll)
         except CompilerRefused as refused:
@@ -185,11 +192,18 @@ class CompilerService:
             return _accept(known), True
         if code is None:
             code = _canonical(program)[0]
+        result = self._compile(program, code, topology, poll)
+        self.cache.write("programs", key, result)
+        return _accept(unpack(result)), False
+
+    def _compile(
+        self, program: Program, code: bytes, topology: Topology, poll: Callable[[], None]
+    ) -> bytes:
+        """What libtpu makes of `code`, packed: a program or a refusal."""
         what = f"compiling {program.name} for {topology.name}"
         blobs = [code, program.options]
         _, answer = self._ask("compile", topology, {"format": program.format}, blobs, what, poll)
-        self.cache.write("programs", key, answer[0])
-        return _accept(unpack(answer[0])), False
+        return answer[0]
 
     def _refuse_with_places(
         self, program: Program, topology: Topology, poll: Callable[[], None]
