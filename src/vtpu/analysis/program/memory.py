@@ -16,6 +16,7 @@ import numpy as np
 from vtpu.analysis.program.argument_roles import Argument, Role, judge_roles, tree_of
 from vtpu.analysis.program.live_ranges import Occupant, find_occupants
 from vtpu.analysis.program.result_numbers import result_numbers
+from vtpu.analysis.program.sources import source_of
 from vtpu.analysis.source_lines import UNKNOWN_LINE, SourceLine, UserLines
 from vtpu.program.memory import AllocationKind, MemorySpace, ProgramMemory, space_name
 from vtpu.program.modules import Instruction, Module
@@ -40,9 +41,9 @@ class MemoryItem:
     """A piece of memory and what it is.
 
     `name`: the user's name of an argument, the number of a result, or the compiler's name of the
-    instruction. `shape` is that of
-    the largest buffer in it, None where the memory is no array. `line` is the user's. `is_donated`:
-    it is an argument whose memory a result takes.
+    instruction. `shape` is that of the largest buffer in it, None where the memory is no array.
+    `op_name`, `layer` and `line` (the user's) are those of its source, see `sources`. `is_donated`: it
+    is an argument whose memory a result takes.
     """
 
     occupant: Occupant
@@ -213,9 +214,10 @@ class _Describer:
 
     def __call__(self, occupant: Occupant) -> MemoryItem:
         definition, shape = self._definition(occupant)
-        role = self._role(occupant, definition, shape)
-        op_name = definition.op_name if definition else ""
-        line = self._lines.line(self._module.frames(definition)) if definition else UNKNOWN_LINE
+        source = source_of(self._module, definition) if definition else None
+        op_name = source.op_name if source else ""
+        role = self._role(occupant, definition, shape, op_name)
+        line = self._lines.line(source.frames) if source else UNKNOWN_LINE
         is_argument = occupant.kind is AllocationKind.ARGUMENT
         return MemoryItem(
             occupant=occupant,
@@ -268,7 +270,11 @@ class _Describer:
         return None
 
     def _role(
-        self, occupant: Occupant, definition: Instruction | None, shape: ArrayShape | None
+        self,
+        occupant: Occupant,
+        definition: Instruction | None,
+        shape: ArrayShape | None,
+        op_name: str,
     ) -> Role:
         allocation = self._allocations[occupant.allocation]
         if occupant.kind is AllocationKind.ARGUMENT:
@@ -279,10 +285,10 @@ class _Describer:
             return Role.LOCAL
         if occupant.kind is AllocationKind.OUTPUT:
             return Role.TABLE if allocation.is_tuple else Role.OUTPUT
-        return _temporary_role(definition, shape)
+        return _temporary_role(definition, shape, op_name)
 
 
-def _temporary_role(definition: Instruction | None, shape: ArrayShape | None) -> Role:
+def _temporary_role(definition: Instruction | None, shape: ArrayShape | None, op_name: str) -> Role:
     if definition is None:
         return Role.TEMP
     if shape is None:
@@ -291,7 +297,7 @@ def _temporary_role(definition: Instruction | None, shape: ArrayShape | None) ->
         return Role.COLLECTIVE
     if definition.custom_call_target == "tpu_custom_call":
         return Role.KERNEL
-    return _PHASE_ROLES[phase_of(definition.op_name)]
+    return _PHASE_ROLES[phase_of(op_name)]
 
 
 def _arguments(module: Module, parameters: tuple[Instruction, ...]) -> list[Argument]:

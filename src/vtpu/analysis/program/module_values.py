@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from vtpu.analysis.program.argument_roles import Argument, Role, judge_roles
+from vtpu.analysis.program.sources import source_of
 from vtpu.analysis.source_lines import SourceLine, UserLines
 from vtpu.program.memory import MemorySpace
 from vtpu.program.modules import Instruction, Module
@@ -120,8 +121,9 @@ class _Describer:
         shapes = _arrays(found.shape)
         if not shapes:
             return ()
-        line = self._lines.line(self._module.frames(found))
-        layer = "" if role else layer_of(found.op_name)
+        source = source_of(self._module, found)
+        line = self._lines.line(source.frames)
+        layer = "" if role else layer_of(source.op_name)
         return tuple(
             Value(
                 name=name,

@@ -1,0 +1,109 @@
+"""Where an instruction comes from that the compiler gave no source: of what it moves or computes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vtpu.analysis.program.sources import Source, source_of
+from vtpu.program.locations import Frame
+from vtpu.program.modules import Computation, Instruction, Module
+from vtpu.program.shapes import parse_shape
+
+WORD = parse_shape("f32[128]{0:T(128)}")
+MADE = "jit(f)/jvp(layer_1)/mul"
+
+
+def instruction(number: int, opcode: str, *operands: int, **more: Any) -> Instruction:
+    return Instruction(
+        id=number, name=f"{opcode}.{number}", opcode=opcode, shape=WORD, operands=operands, **more
+    )
+
+
+def module(*entry: Instruction, **bodies: tuple[Instruction, ...]) -> Module:
+    computations = {0: Computation(id=0, name="main", instructions=entry, root=entry[-1].id)}
+    for name, body in bodies.items():
+        number = int(name.removeprefix("body"))
+        computations[number] = Computation(
+            id=number, name=name, instructions=body, root=body[-1].id
+        )
+    stacks = ((), (Frame("train.py", "f", 3),), (Frame("", "", 0),))
+    return Module(name="m", entry=0, computations=computations, stacks=stacks)
+
+
+def path(found: Module, number: int) -> str:
+    return source_of(found, found.by_id[number]).op_name
+
+
+def test_a_prefetch_comes_from_where_its_value_does() -> None:
+    found = module(
+        instruction(1, "multiply", op_name=MADE, stack=1),
+        instruction(2, "tuple", 9, 1),
+        instruction(3, "get-tuple-element", 2, tuple_index=1),
+        instruction(4, "copy-start", 3),
+        instruction(5, "copy-done", 4),
+        instruction(9, "iota"),
+    )
+    for number in (5, 4, 3, 1):
+        assert source_of(found, found.by_id[number]) == Source(MADE, found.stacks[1])
+
+
+def test_a_fusion_comes_from_the_operation_nearest_to_its_result() -> None:
+    inner = (instruction(30, "parameter"), instruction(31, "exponential", 30, op_name=MADE))
+    body = (
+        instruction(20, "parameter"),
+        instruction(21, "sine", 20, op_name="jit(f)/sin"),
+        instruction(22, "fusion", 21, called=(3,)),
+        instruction(23, "bitcast", 22),
+    )
+    found = module(instruction(1, "fusion", called=(2,)), body2=body, body3=inner)
+    assert path(found, 1) == MADE
+
+
+def test_a_path_without_a_place_keeps_its_phase_and_takes_the_place_of_what_it_moves() -> None:
+    moved = "jit(f)/transpose(jvp(layer_1))/reshape"
+    found = module(
+        instruction(1, "multiply", op_name=MADE, stack=1),
+        instruction(2, "copy", 1, op_name=moved),
+    )
+    assert source_of(found, found.by_id[2]) == Source(moved, found.stacks[1])
+
+
+def test_what_inlining_left_of_a_path_is_no_source() -> None:
+    body = (
+        instruction(20, "sine", op_name="jit(f)/sin", stack=1),
+        instruction(21, "add", 20, op_name="reduce_window_sum", stack=2),
+    )
+    found = module(instruction(1, "fusion", called=(2,)), body2=body)
+    assert source_of(found, found.by_id[1]) == Source("jit(f)/sin", found.stacks[1])
+
+
+def test_the_copy_of_an_argument_has_no_source() -> None:
+    found = module(
+        instruction(1, "parameter", op_name="params['w']/x", parameter_number=0),
+        instruction(2, "copy", 1),
+    )
+    assert source_of(found, found.by_id[2]) == Source("", ())
+
+
+opcodes = st.sampled_from(
+    ["copy", "tuple", "get-tuple-element", "fusion", "copy-start", "parameter", "add"]
+)
+
+
+@given(
+    st.lists(
+        st.tuples(opcodes, st.lists(st.integers(0, 12), max_size=3), st.sampled_from(["", MADE])),
+        min_size=1, max_size=12,
+    )
+)  # fmt: skip
+def test_any_module_has_a_source_even_one_with_circles(rows: Any) -> None:
+    entry = [
+        instruction(n, opcode, *operands, called=(0,), tuple_index=0, op_name=path)
+        for n, (opcode, operands, path) in enumerate(rows)
+    ]
+    found = module(*entry)
+    for each in entry:
+        assert path(found, each.id) in ("", MADE)
