@@ -24,6 +24,8 @@ _CONTROL_FLOW = {
     "while", "body", "cond", "scan", "cond_fun", "body_fun", "closed_call", "core_call", "custom_jvp_call",
     "custom_vjp_call", "remat", "checkpoint", "rematted_computation", "shard_map", "jit", "pjit",
 }  # fmt: skip
+#: `jnp.einsum` names its operations after its subscripts: `bhk,bthk->bht`.
+_SUBSCRIPTS = re.compile(r"^[A-Za-z.\s]*(?:,[A-Za-z.\s]*)+$|^[A-Za-z.,\s]*->[A-Za-z.\s]*$")
 _BRANCH = re.compile(r"^branch_\d+_fun$")
 
 
@@ -49,7 +51,7 @@ def layer_of(op_name: str) -> str:
     """The user's names on the path, `block_3/attn`; empty where there are none.
 
     Left out are the outermost function, transformations, control flow, functions of libraries under
-    jit, and the primitive.
+    jit, subscripts of `einsum`, and the primitive.
     """
     parts = _split(op_name)
     names = [_user_name(part) for part in parts[1:-1]] if len(parts) > 1 else []
@@ -79,7 +81,7 @@ def _user_name(part: str, *, is_first: bool = False) -> str:
     match = _CALL.match(part)
     if match and match[1] in _FUNCTION:
         return ""  # a function's name: the layer is what encloses it
-    if is_first or part in _CONTROL_FLOW or _BRANCH.match(part):
+    if is_first or part in _CONTROL_FLOW or _BRANCH.match(part) or _SUBSCRIPTS.match(part):
         return ""
     if "/" in part:  # a transformation around several parts
         return "/".join(n for n in (_user_name(p) for p in _split(part)) if n)
