@@ -237,6 +237,14 @@ def test_bfloat16_halves_float32_alone() -> None:
     assert found["optimizer state in bfloat16"].saved_bytes == array(64, 128).padded_bytes
 
 
+def test_what_saves_next_to_nothing_is_a_sentence_and_no_help() -> None:
+    state = {"params['w']": array(4096, 4096), "tok": array(8, 128)}
+    memory = program(state, {}, [array(8, 128)])
+    found = estimate_changes(memory, analyse_memory(memory))
+    assert "donate arguments" not in [e.change for e in found.found]
+    assert "donate arguments: would save no more than 4.00 KiB" in found.others
+
+
 shapes = st.builds(array, st.integers(1, 40).map(lambda n: n * 8), st.sampled_from([128, 256]))
 
 

@@ -12,11 +12,13 @@ from memories import Step, arguments_of, heap_of
 from vtpu.analysis.program.fragmentation import analyse_fragmentation
 from vtpu.analysis.program.memory import analyse_memory
 from vtpu.analysis.program.padding import Cause, PaddingKind, analyse_padding
+from vtpu.analysis.program.report import Origin, report_program
 from vtpu.program.memory import ProgramMemory
 from vtpu.program.shapes import ArrayShape, parse_shape
 from vtpu.report.document import Bytes, Column, Count, Document, Section, Share, Table
 from vtpu.report.fragmentation_sections import fragmentation_sections
 from vtpu.report.padding_sections import cause_text, padding_sections
+from vtpu.report.program_report import program_sections
 from vtpu.report.source_text import Sources
 from vtpu.report.text import print_document
 
@@ -128,3 +130,39 @@ def test_any_part_of_a_trace_can_be_shown(length: int) -> None:
     cut = replace(trace, events=trace.events[length:])
     changed = replace(memory, assignment=replace(memory.assignment, traces=(cut,)))
     assert text_of(packing_of(changed)).startswith("x")
+
+
+# ---- what does not count ------------------------------------------------------------------------
+
+HUGE, PADDED, SCALAR = (
+    "f32[8192,8192]{1,0:T(8,128)}",
+    "f32[8192,5000]{1,0:T(8,128)}",
+    "f32[]{:T(128)}",
+)
+
+
+def test_padding_that_does_not_count_is_no_row() -> None:
+    text = text_of(padding_of(PADDED, SCALAR, SCALAR))
+    assert "5,000 to 5,120" in text
+    assert "scalar" not in text
+    assert "2 more rows are in the JSON report" in text
+
+
+def test_where_no_padding_counts_there_is_a_sentence() -> None:
+    text = text_of(padding_of(HUGE, SCALAR, SCALAR))
+    assert "2 arrays with padding, each less than 0.01% of the peak." in text
+    assert "because" not in text
+
+
+def test_of_a_tiny_program_every_row_counts() -> None:
+    assert "scalar: 1 to 128" in text_of(padding_of(SCALAR, "f32[128]{0:T(128)}"))
+
+
+def test_what_is_small_beside_the_peak_is_added_up() -> None:
+    memory = arguments_of([shape_of(t) for t in (HUGE, SCALAR, SCALAR)])
+    report = report_program(memory, Origin(name="f"))
+    text = text_of(program_sections(report))
+    assert "params[0]" in text
+    assert "params[1]" not in text
+    assert "1.00 KiB" in text
+    assert "2 smaller ones" in text

@@ -24,6 +24,8 @@ from vtpu.report.document import (
 from vtpu.units import counted, format_bytes
 
 _MOST_ROWS = 12
+#: What takes less of a memory's peak is a row of the JSON report only.
+LEAST_SHARE = 0.0001
 _ABOUT = (
     "Tiles and layouts are those that the compiler states; padded sizes follow from them. Sizes that "
     "would not pad are the nearest ones for the dimension alone: the compiler may choose another "
@@ -41,7 +43,7 @@ def padding_sections(
 def _section(space: SpacePadding, line: Callable[[SourceLine], Line]) -> Section:
     blocks: list[Block] = [_totals(space)]
     if space.rows:
-        blocks.append(_rows(space.rows, line))
+        blocks += _rows(space, line)
     if space.unexplained:
         blocks.append(_unexplained(space.unexplained))
     return Section(f"Padding in {space.name}", (*blocks, Note(_ABOUT)))
@@ -67,7 +69,8 @@ def _totals(space: SpacePadding) -> Table:
     return Table(columns, (row,))
 
 
-def _rows(rows: tuple[PaddedItem, ...], line: Callable[[SourceLine], Line]) -> Table:
+def _rows(space: SpacePadding, line: Callable[[SourceLine], Line]) -> list[Block]:
+    """The rows that waste most; nothing where none wastes anything that counts."""
     columns = (
         Column("array"),
         Column("shape", Basis.COMPILER),
@@ -79,8 +82,13 @@ def _rows(rows: tuple[PaddedItem, ...], line: Callable[[SourceLine], Line]) -> T
         Column("would not pad", is_minor=True),
         Column("line"),
     )
-    shown = tuple(_row(row, line) for row in rows[:_MOST_ROWS])
-    return Table(columns, shown, len(rows) - len(shown))
+    least = space.peak_bytes * LEAST_SHARE
+    shown = [row for row in space.rows if row.wasted_bytes >= least][:_MOST_ROWS]
+    left_out = len(space.rows) - len(shown)
+    if not shown:
+        what = counted(left_out, "array")
+        return [Note(f"{what} with padding, each less than {LEAST_SHARE:.2%} of the peak.")]
+    return [Table(columns, tuple(_row(row, line) for row in shown), left_out)]
 
 
 def _row(row: PaddedItem, line: Callable[[SourceLine], Line]) -> tuple[Cell, ...]:

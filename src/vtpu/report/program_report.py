@@ -28,7 +28,7 @@ from vtpu.report.document import (
 )
 from vtpu.report.failure_report import failure_sections
 from vtpu.report.fragmentation_sections import fragmentation_sections
-from vtpu.report.padding_sections import padding_sections
+from vtpu.report.padding_sections import LEAST_SHARE, padding_sections
 from vtpu.report.source_text import Sources
 from vtpu.units import counted, format_bytes
 
@@ -156,8 +156,10 @@ def _totals(hbm: SpaceUsage) -> Section:
 
 def _peak(usage: MemoryUsage, hbm: SpaceUsage, line: Callable[..., Cell]) -> Section:
     alive = hbm.at_peak()
-    rows = [_item(item, line) for item in alive[:_MOST_ROWS]]
-    if rest := alive[_MOST_ROWS:]:
+    least = hbm.peak_bytes * LEAST_SHARE
+    shown = [item for item in alive[:_MOST_ROWS] if item.bytes >= least]
+    rows = [_item(item, line) for item in shown]
+    if rest := alive[len(shown) :]:
         size = sum(i.bytes for i in rest)
         rows.append((Bytes(size), NoFigure(""), counted(len(rest), "smaller one"), "", "", "", ""))
     holes = (
@@ -184,7 +186,8 @@ def _peak(usage: MemoryUsage, hbm: SpaceUsage, line: Callable[..., Cell]) -> Sec
         Note(
             f"The peak is {format_bytes(hbm.peak_bytes)}, at instruction {hbm.peak + 1:,} of "
             f"{len(usage.order):,}: {where}. What is alive and what is free there are the total. Roles "
-            "are judged by names of arguments and JAX's transformations."
+            "are judged by names of arguments and JAX's transformations. Copies count as what they "
+            "copy, fusions as what they compute."
         ),
     )
     return Section("At the peak", (*notes, Table(columns, (*rows, holes))))

@@ -18,7 +18,10 @@ from vtpu.analysis.program.memory import MemoryItem, MemoryUsage, SpaceUsage
 from vtpu.program.element_types import ElementType
 from vtpu.program.memory import AllocationKind, ProgramMemory
 from vtpu.program.shapes import ArrayShape
+from vtpu.units import format_bytes
 
+#: What saves less of the need helps nobody.
+_LEAST_SHARE = 0.001
 _ACTIVATIONS = (Role.FORWARD, Role.RECOMPUTED, Role.TEMP)
 _STATE = (Role.PARAMETER, Role.OPTIMIZER, Role.KEY)
 
@@ -68,10 +71,17 @@ def estimate_changes(memory: ProgramMemory, usage: MemoryUsage) -> Estimates:
         _bfloat16("optimizer state", hbm, _optimizer(hbm)),
     )
     found = [_estimate(c, hbm, memory.limit_bytes) for c in tried if isinstance(c, _Change)]
-    helpful = sorted((e for e in found if e.saved_bytes > 0), key=lambda e: e.need_bytes)
-    useless = (f"{e.change}: the peak would stay as it is" for e in found if e.saved_bytes <= 0)
+    least = hbm.total_bytes * _LEAST_SHARE
+    helpful = sorted((e for e in found if e.saved_bytes > least), key=lambda e: e.need_bytes)
+    useless = (_useless(e) for e in found if e.saved_bytes <= least)
     others = (*(c for c in tried if isinstance(c, str)), *useless)
     return Estimates(found=tuple(helpful), others=others)
+
+
+def _useless(estimate: Estimate) -> str:
+    if estimate.saved_bytes <= 0:
+        return f"{estimate.change}: the peak would stay as it is"
+    return f"{estimate.change}: would save no more than {format_bytes(estimate.saved_bytes)}"
 
 
 def _estimate(change: _Change, hbm: SpaceUsage, limit: int | None) -> Estimate:
