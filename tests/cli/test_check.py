@@ -8,7 +8,7 @@ import pytest
 
 PROGRAM = """
 import os
-import functools
+import functools, typing
 import jax, jax.numpy as jnp
 
 S = jax.ShapeDtypeStruct
@@ -40,6 +40,21 @@ def named(x, *, scale):
 
 named_args = (one_array, {"scale": one_array[0]})
 by_name = {"x": one_array[0], "scale": one_array[0]}
+
+@jax.jit
+def two_trees(batch, params):
+    return batch[0] @ params["w"] + batch[1]
+
+two_trees_args = ((S((8, 128), jnp.float32), S((8, 128), jnp.float32)), {"w": S((128, 128), jnp.float32)})
+
+class State(typing.NamedTuple):
+    params: jax.ShapeDtypeStruct
+    momentum: jax.ShapeDtypeStruct
+
+def one_state(state):
+    return state.params + state.momentum
+
+one_state_args = State(S((8, 128), jnp.float32), S((8, 128), jnp.float32))
 
 @functools.partial(jax.jit, static_argnums=1)
 def repeated(x, times):
@@ -126,6 +141,8 @@ def test_a_program_that_does_not_fit_has_json_that_adds_up(program):
         ("prog:named", None, 4096 + 4096),
         ("prog:named", "prog:by_name", 4096 + 4096),
         ("prog.py:repeated", None, 4096),
+        ("prog:two_trees", None, 2 * 4096 + 65536),
+        ("prog:one_state", None, 4096 + 4096),
         ("prog:halved", "one_array", 4096),
         ("prog:no_arrays", None, None),
     ],

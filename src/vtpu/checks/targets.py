@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -47,7 +49,7 @@ def load_target(name: str, arguments: str | None) -> Target:
     module = _load_module(module_name)
     function = _find(module, function_name, name)
     given = _find_arguments(module, function_name.rpartition(".")[2], arguments)
-    args, kwargs = _split(given)
+    args, kwargs = _split(given, function)
     return Target(function, args, kwargs)
 
 
@@ -120,12 +122,40 @@ def _value(found: Any) -> Any:
         raise TargetFailed(getattr(found, "__name__", "the arguments")) from error
 
 
-def _split(given: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _split(given: Any, function: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Positional and keyword arguments: of the ways to read `given` the first that the function takes.
+
+    A tuple of a tuple and a dictionary may be a pair of both, or two arguments that are trees.
+    """
+    ways = list(_ways(given))
+    return next((way for way in ways if _takes(function, *way)), ways[0])
+
+
+def _ways(given: Any) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+    is_named = isinstance(given, tuple) and hasattr(given, "_fields")  # a tree with names
     if isinstance(given, dict) and all(isinstance(name, str) for name in given):
-        return (), given
-    if not isinstance(given, tuple | list):
-        return (given,), {}
+        yield (), given
+    elif isinstance(given, tuple | list) and not is_named:
+        if _is_pair(given):
+            yield tuple(given[0]), dict(given[1])
+        yield tuple(given), {}
+    else:
+        yield (given,), {}
+        if is_named:
+            yield tuple(given), {}
+
+
+def _is_pair(given: Sequence[Any]) -> bool:
     is_pair = len(given) == 2 and isinstance(given[0], tuple | list) and isinstance(given[1], dict)
-    if is_pair and all(isinstance(name, str) and name.isidentifier() for name in given[1]):
-        return tuple(given[0]), dict(given[1])
-    return tuple(given), {}
+    return is_pair and all(isinstance(name, str) and name.isidentifier() for name in given[1])
+
+
+def _takes(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether the function's signature has room for these; what has none takes everything."""
+    try:
+        inspect.signature(function).bind(*args, **kwargs)
+    except TypeError:
+        return False
+    except ValueError:
+        return True
+    return True
