@@ -93,6 +93,14 @@ def test_a_message_far_down_in_a_log_is_found() -> None:
     assert recognize(("> " + FITS).encode("utf-16")) is Kind.MESSAGES
 
 
+@pytest.mark.parametrize("hole", [(b"\0" * 5000, b""), (b"", b"\0" * 5000), (b"\0", b"\0\xff")])
+def test_a_log_with_a_hole_of_zeros_is_a_log(hole: tuple[bytes, bytes]) -> None:
+    before, behind = hole
+    said = b"RESOURCE_EXHAUSTED: Ran out of memory on HBM\n"
+    assert recognize(before + said + behind) is Kind.MESSAGES
+    assert recognize(before + b"nothing about it\n" + behind) is not Kind.MESSAGES
+
+
 def archive(kind: str) -> bytes:
     out = io.BytesIO()
     if kind == "zip":

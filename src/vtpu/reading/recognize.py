@@ -107,7 +107,10 @@ def recognize(data: bytes) -> Kind:
         return _packed(data)
     if _is_export(data):
         return Kind.EXPORT
-    return _text(data) if _is_text(data) else _message(data)
+    if _is_text(data):
+        return _text(data)
+    kind = _message(data)
+    return Kind.MESSAGES if kind is Kind.BINARY and _is_torn_log(data) else kind
 
 
 def as_text(data: bytes) -> str:
@@ -138,6 +141,12 @@ def _is_text(data: bytes) -> bool:
     strange = sum(head.count(bytes([c])) for c in range(32) if c not in allowed)
     decoded = head.decode("utf-8-sig", errors="replace")
     return strange * 100 <= len(head) and decoded.count("\ufffd") * 20 <= len(decoded)
+
+
+def _is_torn_log(data: bytes) -> bool:
+    """A log with zeros where a rotation or a crash left a hole in its file."""
+    rest = data.replace(b"\0", b"")
+    return _is_text(rest) and MESSAGE_WORDS.search(rest) is not None
 
 
 def _text(data: bytes) -> Kind:

@@ -24,6 +24,7 @@ _PREFIX = re.compile(
     rf"|{_LEVEL} \d\d-\d\d \d\d:\d\d:\d\d \[[^\]\s]+:\d+\] ?"
     # a time, as Python's loggers, containers and batch systems write it
     r"|\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?(?: -)? "
+    r"|std(?:out|err) [FP] "  # behind such a time: a line of a container on a node's disk
     rf"|{_LEVEL}(?::[\w.]+:|: | - )"
     r"|\[?(?:rank|worker|process|host|task)[ _]?\d+\]?: ?"
     r"|>(?!=) ?"  # a quotation
