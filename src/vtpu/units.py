@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-KIB, MIB, GIB, TIB = 1 << 10, 1 << 20, 1 << 30, 1 << 40
+KIB, MIB, GIB, TIB, PIB, EIB = (1 << power for power in range(10, 70, 10))
+_UNITS = ((EIB, "EiB"), (PIB, "PiB"), (TIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB"))
 
 _BYTES = re.compile(r"\s*([\d_,]+(?:\.\d+)?)\s*([KMGTP]?)(i?)B?\s*", re.IGNORECASE)
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
@@ -16,7 +17,7 @@ _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
 
 def format_bytes(size: int) -> str:
     """`size` for people: `15.75 GiB`, `4.00 MiB`, `512 B`. Zero is `0 B`."""
-    for unit, name in ((TIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
+    for unit, name in _UNITS:
         if abs(size) >= unit:
             return f"{size / unit:,.2f} {name}"
     return f"{size} B"

@@ -16,6 +16,7 @@ from vtpu.units import GIB, counted, format_bytes, format_count, format_seconds,
         (16_909_332_480, "15.75 GiB"),
         (3 * GIB // 2, "1.50 GiB"),
         (-2048, "-2.00 KiB"),
+        (3 << 59, "1.50 EiB"),
     ],
 )
 def test_sizes_are_shown_in_binary_units_with_two_decimals(size, text):

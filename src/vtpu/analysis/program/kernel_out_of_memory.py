@@ -130,7 +130,7 @@ def _one_buffer(
     over = sizes[0] - sizes[1] if sizes[0] and sizes[1] else None
     return KernelFailure(
         refusal=refusal_of(message, memory),
-        kernel=message.operation or "a kernel whose name is cut",
+        kernel=message.operation or "not named by the message",
         is_users_kernel=None if found is None else found.custom_call_target == _PALLAS,
         space=message.space or "memory",
         need=sizes[0],

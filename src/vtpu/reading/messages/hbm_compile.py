@@ -138,7 +138,12 @@ def _cores(match: re.Match[str], where: Where) -> CoreUsage:
     )
 
 
+#: What stands in T6 where no instruction is to blame.
+_NO_OPERATION = "<no-hlo-instruction>"
+
+
 def _buffer(match: re.Match[str], where: Where) -> BufferTooLarge:
+    operation = match["operation"]
     return BufferTooLarge(
         where=where,
         size_bytes=int_of(match, "size"),
@@ -149,7 +154,7 @@ def _buffer(match: re.Match[str], where: Where) -> BufferTooLarge:
         space=match["space"],
         is_scoped=match["scoped"] is not None,
         tag=text_of(match, "tag"),
-        operation=(match["operation"] or "").strip() or None,
+        operation=(operation or "").replace(_NO_OPERATION, "").strip() or None,
     )
 
 
