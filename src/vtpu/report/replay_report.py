@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from vtpu.analysis.replay.allocators import AllocatorFacts
 from vtpu.analysis.replay.summary import DeviceReplay, Moment, ReplaySummary, RunFailure, Varied
 from vtpu.evidence import Basis
@@ -30,6 +32,7 @@ from vtpu.report.failure_tables import (
 from vtpu.report.source_text import Sources
 from vtpu.units import counted, format_bytes
 
+_MOST_DEVICES = 20
 _MODELS = {
     "tpu": "the TPU runtime's, two-ended",
     "bfc": "XLA's GPU client as JAX sets it (BFC, preallocated)",
@@ -44,8 +47,10 @@ def replay_document(summary: ReplaySummary) -> Document:
     if summary.problems:
         notes = tuple(Note(text, is_warning=True) for text in summary.problems)
         sections.append(Section("Problems", notes))
-    for device in summary.devices:
-        sections += _device(device, line)
+    first, *others = sorted(summary.devices, key=_urgency)
+    sections += _device(first, line)
+    if others:
+        sections.append(_others(others, line))
     sections.append(_assumptions(summary.allocator))
     return Document("vtpu replay", tuple(sections))
 
@@ -62,7 +67,55 @@ def _what(summary: ReplaySummary) -> Section:
         limit = f"{format_bytes(allocator.limit_bytes)} ({100 * allocator.fraction:g} %)"
         pairs.append(("limit", limit))
     verdict = "everything finds room" if summary.fits else "not everything finds room"
-    return Section("Replay", (Facts((*pairs, ("result", verdict))),))
+    facts = Facts((*pairs, ("result", verdict)))
+    return Section("Replay", (facts, *_not_compiled(summary.not_compiled)))
+
+
+def _not_compiled(names: tuple[str, ...]) -> tuple[Note, ...]:
+    if not names:
+        return ()
+    shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+    text = (
+        f"{counted(len(names), 'program')} of the recorded run did not compile ({shown}): nothing that "
+        "would have followed is in the replay. `vtpu explain` says why."
+    )
+    return (Note(text, is_warning=True),)
+
+
+def _urgency(device: DeviceReplay) -> tuple[int | float, int]:
+    """The first failure comes first, then the fullest device."""
+    first = device.failures[0].event if device.failures else math.inf
+    return first, -device.peak_bytes
+
+
+def _others(devices: list[DeviceReplay], line: SourceLines) -> Section:
+    """Devices of which the whole story is in the JSON."""
+    rows = tuple(
+        (
+            _devices_text(d.devices).partition(" ")[2],
+            Bytes(d.peak_bytes),
+            _size(d.lowest_largest_free_bytes),
+            _size(d.lowest_reservable_bytes),
+            Share(d.worst.free_bytes - d.worst.largest_free_bytes, d.worst.free_bytes)
+            if d.worst
+            else NoFigure(),
+            d.failures[0].lack if d.failures else NoFigure(),
+            line(d.failures[0].line) if d.failures else "",
+        )
+        for d in devices[:_MOST_DEVICES]
+    )
+    columns = (
+        Column("devices"),
+        Column("peak", Basis.SIMULATED),
+        Column("lowest largest piece", Basis.SIMULATED),
+        Column("lowest reservable", Basis.SIMULATED),
+        Column("highest fragmentation", Basis.SIMULATED),
+        Column("lack of", Basis.SIMULATED),
+        Column("line of the first failure"),
+    )
+    more = max(0, len(devices) - _MOST_DEVICES)
+    note = Note("Their memory over the run is in the JSON report (--json).")
+    return Section("Other devices", (Table(columns, rows, more), note))
 
 
 def _device(device: DeviceReplay, line: SourceLines) -> list[Section]:

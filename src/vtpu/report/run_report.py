@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from vtpu.analysis.run.failures import MemoryFailure
 from vtpu.analysis.run.memory import HbmSummary
-from vtpu.analysis.run.programs import Compilation, ProgramSummary
+from vtpu.analysis.run.programs import ProgramSummary
 from vtpu.analysis.run.summary import RunFacts, RunSummary
 from vtpu.analysis.source_lines import SourceLine
 from vtpu.chips import UnknownSlice, parse_slice
@@ -34,6 +34,7 @@ from vtpu.report.failure_tables import (
     what_if_table,
     why_text,
 )
+from vtpu.report.refused_sections import refused_sections
 from vtpu.report.source_text import Sources
 from vtpu.units import counted, format_bytes, format_count, format_seconds
 
@@ -50,6 +51,7 @@ def run_document(summary: RunSummary, recording_path: str | None = None) -> Docu
     if problems := _problems(summary):
         sections.append(Section("Problems", problems))
     sections += [_failure(f, line) for f in summary.failures]
+    sections += refused_sections(summary.programs, line, recording_path)
     if not summary.programs and not summary.transfers:
         sections.append(_nothing(summary))
         return Document("vtpu report", tuple(sections))
@@ -59,8 +61,6 @@ def run_document(summary: RunSummary, recording_path: str | None = None) -> Docu
         sections.append(_transfers(summary, line))
     if again := [p for p in summary.programs if len(p.compilations) > 1]:
         sections.append(_compiled_again(again, line))
-    if failed := [c for p in summary.programs for c in p.compilations if c.error]:
-        sections.append(_did_not_compile(failed, line))
     sections.append(_values(summary, line))
     if summary.unsupported_calls:
         sections.append(_unsupported(summary, line))
@@ -268,12 +268,6 @@ def _own_reason(program: ProgramSummary, number: int) -> str:
     if program.distinct == 1:
         return "the same program again: another function object or other devices"
     return "another shape, type, layout, sharding or device"
-
-
-def _did_not_compile(failed: list[Compilation], line: _SourceLines) -> Section:
-    rows = tuple((line(c.line), c.error or "") for c in failed)
-    table = Table((Column("line"), Column("error", Basis.COMPILER, wraps=True)), rows)
-    return Section("Programs that did not compile", (table,))
 
 
 # ---- memory, transfers, values -----------------------------------------------------------------
