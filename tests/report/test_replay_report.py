@@ -47,6 +47,7 @@ def test_a_failure_is_told_with_what_lies_in_the_way_and_what_would_help():
         "5.77 KiB: enough was free, but not in one piece (fragmentation)",
         "in the way",
         "what if: replayed",
+        "`yes`: this request finds room then.",
         "it failed too",
         "assumed: ",
     ):

@@ -26,6 +26,7 @@ from vtpu.report.failure_tables import (
     SourceLines,
     alive_table,
     in_the_way_table,
+    what_if_blocks,
     what_if_table,
     why_text,
 )
@@ -160,7 +161,7 @@ def _first_failure(device: DeviceReplay, name: str, line: SourceLines) -> Sectio
         blocks.append(in_the_way_table(failure.in_the_way, line))
     blocks.append(alive_table(failure.alive, line))
     if device.what_ifs:
-        blocks.append(what_if_table(device.what_ifs, line))
+        blocks += what_if_blocks(device.what_ifs, line)
     if device.num_failures > 1:
         more = counted(device.num_failures - 1, "more request")
         blocks.append(Note(f"{more} of the recorded run found no room later."))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -31,7 +32,7 @@ from vtpu.report.document import (
 from vtpu.report.failure_tables import (
     alive_table,
     in_the_way_table,
-    what_if_table,
+    what_if_blocks,
     why_text,
 )
 from vtpu.report.refused_sections import refused_sections
@@ -39,6 +40,7 @@ from vtpu.report.source_text import Sources
 from vtpu.units import counted, format_bytes, format_count, format_seconds
 
 _MOST_ROWS = 20
+_MOST_FAILURES = 3
 
 
 _SourceLines = Callable[[SourceLine], Line]
@@ -50,7 +52,7 @@ def run_document(summary: RunSummary, recording_path: str | None = None) -> Docu
     sections = [_run(summary.run, recording_path)]
     if problems := _problems(summary):
         sections.append(Section("Problems", problems))
-    sections += [_failure(f, line) for f in summary.failures]
+    sections += _failures(summary.failures, line)
     sections += refused_sections(summary.programs, line, recording_path)
     if not summary.programs and not summary.transfers:
         sections.append(_nothing(summary))
@@ -131,14 +133,50 @@ def _nothing(summary: RunSummary) -> Section:
     return Section("Nothing ran on the slice", (Note(text),))
 
 
-def _failure(failure: MemoryFailure, line: _SourceLines) -> Section:
-    wanted = format_bytes(failure.wanted_bytes)
-    what = (
-        f"{wanted} for the temporaries of {failure.program}" if failure.is_reservation else wanted
+def _failures(failures: tuple[MemoryFailure, ...], line: _SourceLines) -> list[Section]:
+    """The first of each kind. A program that tries again and again fails in the same way each time."""
+    kinds: dict[tuple[object, ...], list[MemoryFailure]] = defaultdict(list)
+    for f in failures:
+        kinds[f.line, f.program, f.device, f.is_reservation, f.is_fragmentation].append(f)
+    groups = list(kinds.values())
+    sections = [_failure(group[0], len(group), line) for group in groups[:_MOST_FAILURES]]
+    if others := groups[_MOST_FAILURES:]:
+        sections.append(_other_failures(others, line))
+    return sections
+
+
+def _other_failures(groups: list[list[MemoryFailure]], line: _SourceLines) -> Section:
+    rows = tuple(
+        (
+            _wanted(group[0]),
+            Bytes(group[0].free_bytes),
+            why_text(is_fragmentation=group[0].is_fragmentation),
+            Count(len(group)),
+            line(group[0].line),
+        )
+        for group in groups[:_MOST_ROWS]
     )
+    columns = (
+        Column("wanted"),
+        Column("free", Basis.SIMULATED),
+        Column("why"),
+        Column("times", Basis.SIMULATED),
+        Column("line"),
+    )
+    table = Table(columns, rows, max(0, len(groups) - _MOST_ROWS))
+    return Section("Out of memory elsewhere", (table,))
+
+
+def _wanted(failure: MemoryFailure) -> str:
+    wanted = format_bytes(failure.wanted_bytes)
+    what = f" for the temporaries of {failure.program}" if failure.is_reservation else ""
+    return f"{wanted}{what} on device {failure.device}"
+
+
+def _failure(failure: MemoryFailure, times: int, line: _SourceLines) -> Section:
     pairs: list[tuple[str, Cell]] = [
         ("line", line(failure.line)),
-        ("wanted", f"{what} on device {failure.device}"),
+        ("wanted", _wanted(failure)),
         (
             "free",
             (
@@ -147,6 +185,8 @@ def _failure(failure: MemoryFailure, line: _SourceLines) -> Section:
             ),
         ),
     ]
+    if times > 1:
+        pairs.append(("times", f"{format_count(times)}; below is the first"))
     blocks: list[Block] = []
     if failure.is_fragmentation:
         pairs.append(("largest piece", Bytes(failure.largest_free_bytes)))
@@ -155,7 +195,7 @@ def _failure(failure: MemoryFailure, line: _SourceLines) -> Section:
         blocks.append(in_the_way_table(failure.in_the_way, line))
     blocks.append(alive_table(failure.alive, line))
     if failure.what_ifs:
-        blocks.append(what_if_table(failure.what_ifs, line))
+        blocks += what_if_blocks(failure.what_ifs, line)
     if failure.what_ifs is None:
         blocks.append(Note("The run is long: `vtpu replay` tries what would have helped."))
     return Section("Out of memory", (Facts(tuple(pairs)), *blocks))
