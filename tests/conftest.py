@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
 
 from running import Bench
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Tests that run in a shell's background ignore Ctrl-C, and what they start would inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _OURS = ("VTPU_", "JAX_", "XLA_", "TPU_", "LIBTPU_", "PYTHON", "COLUMNS")
 

@@ -42,11 +42,11 @@ def read_assignment(data: bytes | memoryview, module: Module | None = None) -> B
     """
     fields = wire.group(data)
     names = {i.name: i.id for i in module.by_id.values()} if module else {}
-    buffers = [_buffer(_bytes(b), names) for b in fields.get(1, ())]
+    buffers = [_buffer(wire.as_bytes(b), names) for b in fields.get(1, ())]
     return BufferAssignment(
         buffers={b.id: b for b in buffers},
-        allocations=tuple(_allocation(_bytes(a)) for a in fields.get(3, ())),
-        traces=tuple(_trace(_bytes(t)) for t in fields.get(4, ())),
+        allocations=tuple(_allocation(wire.as_bytes(a)) for a in fields.get(3, ())),
+        traces=tuple(_trace(wire.as_bytes(t)) for t in fields.get(4, ())),
     )
 
 
@@ -63,14 +63,14 @@ def hbm_temporaries(assignment: BufferAssignment) -> int:
 
 def _buffer(data: memoryview, names: dict[str, int]) -> LogicalBuffer:
     fields = wire.group(data)
-    place = wire.group(_bytes(fields[3][-1])) if 3 in fields else {}
-    instruction = _int(place, 4)
+    place = wire.group(wire.as_bytes(fields[3][-1])) if 3 in fields else {}
+    instruction = wire.last_int(place, 4)
     if not instruction and 2 in place:
-        instruction = names.get(bytes(_bytes(place[2][-1])).decode(errors="replace"), 0)
+        instruction = names.get(bytes(wire.as_bytes(place[2][-1])).decode(errors="replace"), 0)
     return LogicalBuffer(
-        id=_int(fields, 1),
-        size=_int(fields, 2),
-        color=_int(fields, 4),
+        id=wire.last_int(fields, 1),
+        size=wire.last_int(fields, 2),
+        color=wire.last_int(fields, 4),
         instruction=instruction,
         index=tuple(wire.unpack_ints(place.get(3, ()))),
     )
@@ -78,22 +78,24 @@ def _buffer(data: memoryview, names: dict[str, int]) -> LogicalBuffer:
 
 def _allocation(data: memoryview) -> Allocation:
     fields = wire.group(data)
-    is_parameter = bool(_int(fields, 5))
+    is_parameter = bool(wire.last_int(fields, 5))
     return Allocation(
-        index=_int(fields, 1),
-        size=_int(fields, 2),
-        color=_int(fields, 8),
+        index=wire.last_int(fields, 1),
+        size=wire.last_int(fields, 2),
+        color=wire.last_int(fields, 8),
         kind=_kind(fields),
-        parameter=_int(fields, 6) if is_parameter else None,
+        parameter=wire.last_int(fields, 6) if is_parameter else None,
         parameter_index=tuple(wire.unpack_ints(fields.get(10, ()))) if is_parameter else (),
-        is_live_out=bool(_int(fields, 7)),
-        is_tuple=bool(_int(fields, 11)),
-        placed=tuple(_placed(_bytes(p)) for p in fields.get(9, ())),
+        is_live_out=bool(wire.last_int(fields, 7)),
+        is_tuple=bool(wire.last_int(fields, 11)),
+        placed=tuple(_placed(wire.as_bytes(p)) for p in fields.get(9, ())),
     )
 
 
-def _kind(fields: dict[int, list[wire.Value]]) -> AllocationKind:
-    is_local, is_parameter, is_live_out, is_constant = (_int(fields, n) for n in (3, 5, 7, 12))
+def _kind(fields: wire.Fields) -> AllocationKind:
+    is_local, is_parameter, is_live_out, is_constant = (
+        wire.last_int(fields, n) for n in (3, 5, 7, 12)
+    )
     if is_local:
         return AllocationKind.LOCAL
     if is_parameter:
@@ -105,36 +107,27 @@ def _kind(fields: dict[int, list[wire.Value]]) -> AllocationKind:
 
 def _placed(data: memoryview) -> Placed:
     fields = wire.group(data)
-    return Placed(_int(fields, 1), _int(fields, 2), _int(fields, 3))
+    return Placed(wire.last_int(fields, 1), wire.last_int(fields, 2), wire.last_int(fields, 3))
 
 
 def _trace(data: memoryview) -> HeapTrace:
     fields = wire.group(data)
-    return HeapTrace(_int(fields, 3), tuple(_event(_bytes(e)) for e in fields.get(1, ())))
+    return HeapTrace(
+        wire.last_int(fields, 3), tuple(_event(wire.as_bytes(e)) for e in fields.get(1, ()))
+    )
 
 
 def _event(data: memoryview) -> HeapEvent:
     fields = wire.group(data)
-    kind = HeapEventKind(_int(fields, 1)) if _int(fields, 1) in (0, 1, 2) else HeapEventKind.SHARE
+    kind = (
+        HeapEventKind(wire.last_int(fields, 1))
+        if wire.last_int(fields, 1) in (0, 1, 2)
+        else HeapEventKind.SHARE
+    )
     return HeapEvent(
         kind,
-        _int(fields, 2),
-        _text(fields, 3),
-        _text(fields, 4),
-        _int(fields, 5) if kind is HeapEventKind.SHARE else None,
+        wire.last_int(fields, 2),
+        wire.last_text(fields, 3),
+        wire.last_text(fields, 4),
+        wire.last_int(fields, 5) if kind is HeapEventKind.SHARE else None,
     )
-
-
-def _bytes(value: wire.Value) -> memoryview:
-    return value if isinstance(value, memoryview) else memoryview(b"")
-
-
-def _int(fields: dict[int, list[wire.Value]], number: int) -> int:
-    values = fields.get(number)
-    value = values[-1] if values else 0
-    return value if isinstance(value, int) else 0
-
-
-def _text(fields: dict[int, list[wire.Value]], number: int) -> str:
-    values = fields.get(number)
-    return bytes(_bytes(values[-1])).decode(errors="replace") if values else ""

@@ -66,20 +66,15 @@ def read_interface(hlo_with_config: bytes) -> ModuleInterface:
     fields: dict[int, list[wire.Value]] = {}
     for number, value in wire.read_fields(module):
         fields.setdefault(number, []).append(value)
-    program_shape = _last_bytes(fields, _PROGRAM_SHAPE)
-    parameters = [_as_bytes(s) for s in wire.find_all(program_shape, 1)]
+    program_shape = wire.last_bytes(fields, _PROGRAM_SHAPE)
+    parameters = [wire.as_bytes(s) for s in wire.find_all(program_shape, 1)]
     is_tuple = len(parameters) == 1 and _is_tuple(parameters[0])
     return ModuleInterface(
         parameters=_read_shapes(_elements(parameters[0]) if is_tuple else parameters),
         results=_read_shapes(_elements(wire.find_bytes(program_shape, 2))),
-        aliases=_read_aliases(_last_bytes(fields, _ALIASES), is_tuple),
+        aliases=_read_aliases(wire.last_bytes(fields, _ALIASES), is_tuple),
         host_transfers=tuple(_read_host_transfers(module, fields)),
     )
-
-
-def _last_bytes(fields: dict[int, list[wire.Value]], number: int) -> memoryview:
-    value = fields.get(number, [memoryview(b"")])[-1]
-    return value if isinstance(value, memoryview) else memoryview(b"")
 
 
 def _is_tuple(shape: memoryview) -> bool:
@@ -88,7 +83,7 @@ def _is_tuple(shape: memoryview) -> bool:
 
 def _elements(shape: memoryview) -> list[memoryview]:
     """The elements of a tuple; an array is the only element of itself."""
-    return [_as_bytes(s) for s in wire.find_all(shape, 4)] if _is_tuple(shape) else [shape]
+    return [wire.as_bytes(s) for s in wire.find_all(shape, 4)] if _is_tuple(shape) else [shape]
 
 
 def _read_shapes(shapes: list[memoryview]) -> tuple[ArrayShape | None, ...]:
@@ -128,15 +123,11 @@ def _read_host_transfers(
         return []
     transfers: dict[int, HostTransfer] = {}
     for computation in fields.get(_COMPUTATIONS, []):
-        for instruction in wire.find_all(_as_bytes(computation), _INSTRUCTIONS):
-            transfer = _read_host_transfer(_as_bytes(instruction))
+        for instruction in wire.find_all(wire.as_bytes(computation), _INSTRUCTIONS):
+            transfer = _read_host_transfer(wire.as_bytes(instruction))
             if transfer:
                 transfers.setdefault(transfer.channel, transfer)
     return list(transfers.values())
-
-
-def _as_bytes(value: wire.Value) -> memoryview:
-    return value if isinstance(value, memoryview) else memoryview(b"")
 
 
 def _read_host_transfer(instruction: memoryview) -> HostTransfer | None:
@@ -147,7 +138,7 @@ def _read_host_transfer(instruction: memoryview) -> HostTransfer | None:
     if not channel.isdecimal():
         return None
     elements = wire.find_all(wire.find_bytes(instruction, _SHAPE), 4)
-    shape = _read_shape(_as_bytes(elements[0])) if elements else None
+    shape = _read_shape(wire.as_bytes(elements[0])) if elements else None
     kind = shape.element_type if shape else ElementType.INVALID
     size = prod(shape.dims) * kind.host_bytes if shape else 0
     only_on = _maximal_device(wire.find_bytes(instruction, _SHARDING))
@@ -156,15 +147,15 @@ def _read_host_transfer(instruction: memoryview) -> HostTransfer | None:
 
 def _frontend_attribute(instruction: memoryview, key: str) -> str:
     for entry in wire.find_all(wire.find_bytes(instruction, _FRONTEND_ATTRIBUTES), 1):
-        if wire.find_text(_as_bytes(entry), 1) == key:
-            return wire.find_text(_as_bytes(entry), 2)
+        if wire.find_text(wire.as_bytes(entry), 1) == key:
+            return wire.find_text(wire.as_bytes(entry), 2)
     return ""
 
 
 def _maximal_device(sharding: memoryview) -> int | None:
     if wire.find_int(sharding, 1) == _TUPLE_SHARDING:
         parts = wire.find_all(sharding, 5)
-        return _maximal_device(_as_bytes(parts[0])) if parts else None
+        return _maximal_device(wire.as_bytes(parts[0])) if parts else None
     if wire.find_int(sharding, 1) != _MAXIMAL:
         return None
     devices = wire.find_ints(sharding, 4)
@@ -194,12 +185,12 @@ def replace_stack_frames(
 def _rewrite_index(
     index: memoryview, canonical_file: str, stacks: Sequence[tuple[Frame, ...]]
 ) -> bytes:
-    files = [bytes(_as_bytes(v)).decode() for v in wire.find_all(index, 1)]
-    places = [_as_bytes(v) for v in wire.find_all(index, 3)]
+    files = [bytes(wire.as_bytes(v)).decode() for v in wire.find_all(index, 1)]
+    places = [wire.as_bytes(v) for v in wire.find_all(index, 3)]
     builder = _FrameIndex()
     chains: list[tuple[Frame, ...]] = []
     for frame in wire.find_all(index, 4):
-        place = places[wire.find_int(_as_bytes(frame), 1) - 1]
+        place = places[wire.find_int(wire.as_bytes(frame), 1) - 1]
         line = wire.find_int(place, 3)
         is_canonical = files[wire.find_int(place, 1) - 1] == canonical_file
         known = is_canonical and line < len(stacks)

@@ -24,8 +24,6 @@ PRIMITIVE_TYPES = {
     33: "F8E8M0FNU",
 }  # fmt: skip
 
-Fields = dict[int, list[wire.Value]]
-
 
 def read_module(data: bytes | memoryview) -> Module:
     """The module of an `HloModuleProto`.
@@ -35,15 +33,15 @@ def read_module(data: bytes | memoryview) -> Module:
     """
     fields = wire.group(data)
     reader = _Reader()
-    computations = [reader.computation(_bytes(c)) for c in fields.get(3, ())]
-    schedule = _schedule(_last_bytes(fields, 7))
+    computations = [reader.computation(wire.as_bytes(c)) for c in fields.get(3, ())]
+    schedule = _schedule(wire.last_bytes(fields, 7))
     ordered = {c.id: _scheduled(c, schedule.get(c.id)) for c in computations}
     return Module(
-        name=_text(fields, 1),
-        entry=_last_int(fields, 6) or next((c.id for c in computations[-1:]), 0),
+        name=wire.last_text(fields, 1),
+        entry=wire.last_int(fields, 6) or next((c.id for c in computations[-1:]), 0),
         computations=ordered,
-        aliases=tuple(_aliases(_last_bytes(fields, 8))),
-        stacks=_stacks(_last_bytes(fields, 17)),
+        aliases=tuple(_aliases(wire.last_bytes(fields, 8))),
+        stacks=_stacks(wire.last_bytes(fields, 17)),
         is_scheduled=bool(schedule),
     )
 
@@ -66,29 +64,31 @@ class _Reader:
     def computation(self, data: memoryview) -> Computation:
         fields = wire.group(data)
         return Computation(
-            id=_last_int(fields, 5),
-            name=_text(fields, 1),
-            instructions=tuple(self._instruction(_bytes(i)) for i in fields.get(2, ())),
-            root=_last_int(fields, 6),
+            id=wire.last_int(fields, 5),
+            name=wire.last_text(fields, 1),
+            instructions=tuple(self._instruction(wire.as_bytes(i)) for i in fields.get(2, ())),
+            root=wire.last_int(fields, 6),
         )
 
     def _instruction(self, data: memoryview) -> Instruction:
         fields = wire.group(data)
-        opcode = _text(fields, 2)
+        opcode = wire.last_text(fields, 2)
         metadata = fields.get(7)
-        op_name, frame, place = _metadata(_bytes(metadata[-1])) if metadata else ("", 0, None)
+        op_name, frame, place = (
+            _metadata(wire.as_bytes(metadata[-1])) if metadata else ("", 0, None)
+        )
         return Instruction(
-            id=_last_int(fields, 35),
-            name=_text(fields, 1),
+            id=wire.last_int(fields, 35),
+            name=wire.last_text(fields, 1),
             opcode=opcode,
-            shape=self._shape(_last_bytes(fields, 3)),
-            operands=_numbers(fields, 36),
-            called=_numbers(fields, 38),
+            shape=self._shape(wire.last_bytes(fields, 3)),
+            operands=wire.all_ints(fields, 36),
+            called=wire.all_ints(fields, 38),
             op_name=op_name,
             stack=frame,
-            parameter_number=_last_int(fields, 9) if opcode == "parameter" else None,
-            tuple_index=_last_int(fields, 13) if opcode == "get-tuple-element" else None,
-            custom_call_target=_text(fields, 28),
+            parameter_number=wire.last_int(fields, 9) if opcode == "parameter" else None,
+            tuple_index=wire.last_int(fields, 13) if opcode == "get-tuple-element" else None,
+            custom_call_target=wire.last_text(fields, 28),
             place=place,
         )
 
@@ -102,35 +102,39 @@ class _Reader:
 def read_shape(data: memoryview) -> Shape:
     """The shape of a `ShapeProto`."""
     fields = wire.group(data)
-    element_type = _last_int(fields, 2)
+    element_type = wire.last_int(fields, 2)
     if element_type == _TUPLE:
-        return tuple(read_shape(_bytes(s)) for s in fields.get(4, ()))
+        return tuple(read_shape(wire.as_bytes(s)) for s in fields.get(4, ()))
     name = PRIMITIVE_TYPES.get(element_type)
     if name is None:
         return None
-    return ArrayShape(ElementType[name], _numbers(fields, 3), _layout(_last_bytes(fields, 5)))
+    return ArrayShape(
+        ElementType[name], wire.all_ints(fields, 3), _layout(wire.last_bytes(fields, 5))
+    )
 
 
 def _layout(data: memoryview) -> Layout:
     fields = wire.group(data)
-    tiles = tuple(tuple(wire.find_ints(_bytes(t), 1)) for t in fields.get(6, ()))
-    return Layout(_numbers(fields, 1), tiles, _last_int(fields, 7), _last_int(fields, 8))
+    tiles = tuple(tuple(wire.find_ints(wire.as_bytes(t), 1)) for t in fields.get(6, ()))
+    return Layout(
+        wire.all_ints(fields, 1), tiles, wire.last_int(fields, 7), wire.last_int(fields, 8)
+    )
 
 
 def _metadata(data: memoryview) -> tuple[str, int, Frame | None]:
     """An operation's name, the number of its stack, and its place where there is no stack."""
     fields = wire.group(data)
-    file = _text(fields, 3)
-    place = Frame(file, "", _last_int(fields, 4)) if file else None
-    return _text(fields, 2), _last_int(fields, 15), place
+    file = wire.last_text(fields, 3)
+    place = Frame(file, "", wire.last_int(fields, 4)) if file else None
+    return wire.last_text(fields, 2), wire.last_int(fields, 15), place
 
 
 def _schedule(data: memoryview) -> dict[int, tuple[int, ...]]:
     """Instruction ids by computation id."""
     sequences: dict[int, tuple[int, ...]] = {}
     for entry in wire.find_all(data, 1):
-        fields = wire.group(_bytes(entry))
-        sequences[_last_int(fields, 1)] = tuple(wire.find_ints(_last_bytes(fields, 2), 1))
+        fields = wire.group(wire.as_bytes(entry))
+        sequences[wire.last_int(fields, 1)] = tuple(wire.find_ints(wire.last_bytes(fields, 2), 1))
     return sequences
 
 
@@ -150,9 +154,9 @@ def _scheduled(computation: Computation, order: tuple[int, ...] | None) -> Compu
 def _aliases(data: memoryview) -> list[Alias]:
     return [
         Alias(
-            output=tuple(wire.find_ints(_bytes(entry), 1)),
-            parameter=wire.find_int(_bytes(entry), 2),
-            parameter_index=tuple(wire.find_ints(_bytes(entry), 3)),
+            output=tuple(wire.find_ints(wire.as_bytes(entry), 1)),
+            parameter=wire.find_int(wire.as_bytes(entry), 2),
+            parameter_index=tuple(wire.find_ints(wire.as_bytes(entry), 3)),
         )
         for entry in wire.find_all(data, 1)
     ]
@@ -161,31 +165,36 @@ def _aliases(data: memoryview) -> list[Alias]:
 def _stacks(index: memoryview) -> tuple[tuple[Frame, ...], ...]:
     """The stacks of a `StackFrameIndexProto`. All numbers in it count from 1."""
     fields = wire.group(index)
-    files = [_decode(_bytes(v)) for v in fields.get(1, ())]
-    functions = [_decode(_bytes(v)) for v in fields.get(2, ())]
-    places = [wire.group(_bytes(v)) for v in fields.get(3, ())]
+    files = [bytes(wire.as_bytes(v)).decode(errors="replace") for v in fields.get(1, ())]
+    functions = [bytes(wire.as_bytes(v)).decode(errors="replace") for v in fields.get(2, ())]
+    places = [wire.group(wire.as_bytes(v)) for v in fields.get(3, ())]
     parents: list[int] = [0]
     own: list[Frame | None] = [None]
     for frame in fields.get(4, ()):
-        numbers = wire.group(_bytes(frame))
-        own.append(_frame(places, _last_int(numbers, 1), files, functions))
-        parents.append(_last_int(numbers, 2))
+        numbers = wire.group(wire.as_bytes(frame))
+        own.append(_frame(places, wire.last_int(numbers, 1), files, functions))
+        parents.append(wire.last_int(numbers, 2))
     return ((), *(tuple(_chain(number, own, parents)) for number in range(1, len(own))))
 
 
 def _frame(
-    places: list[Fields], number: int, files: list[str], functions: list[str]
+    places: list[wire.Fields], number: int, files: list[str], functions: list[str]
 ) -> Frame | None:
     if not 0 < number <= len(places):
         return None
     place = places[number - 1]
-    file, function = _last_int(place, 1), _last_int(place, 2)
-    line = _last_int(place, 3)
+    file, function = wire.last_int(place, 1), wire.last_int(place, 2)
+    line = wire.last_int(place, 3)
     if not 0 < file <= len(files) or not files[file - 1]:
         return None
     name = functions[function - 1] if 0 < function <= len(functions) else ""
     return Frame(
-        files[file - 1], name, line, _last_int(place, 4), _last_int(place, 5), _last_int(place, 6)
+        files[file - 1],
+        name,
+        line,
+        wire.last_int(place, 4),
+        wire.last_int(place, 5),
+        wire.last_int(place, 6),
     )
 
 
@@ -198,35 +207,3 @@ def _chain(number: int, own: list[Frame | None], parents: list[int]) -> list[Fra
             frames.append(frame)
         number = parents[number]
     return frames
-
-
-# ---- fields ------------------------------------------------------------------------------------
-
-
-def _bytes(value: wire.Value) -> memoryview:
-    return value if isinstance(value, memoryview) else memoryview(b"")
-
-
-def _decode(data: memoryview) -> str:
-    return bytes(data).decode(errors="replace")
-
-
-def _last_bytes(fields: Fields, number: int) -> memoryview:
-    values = fields.get(number)
-    return _bytes(values[-1]) if values else memoryview(b"")
-
-
-def _last_int(fields: Fields, number: int) -> int:
-    values = fields.get(number)
-    value = values[-1] if values else 0
-    return wire.signed(value) if isinstance(value, int) else 0
-
-
-def _text(fields: Fields, number: int) -> str:
-    values = fields.get(number)
-    return _decode(_bytes(values[-1])) if values else ""
-
-
-def _numbers(fields: Fields, number: int) -> tuple[int, ...]:
-    values = fields.get(number)
-    return tuple(wire.unpack_ints(values)) if values else ()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 Value = int | memoryview
+Fields = dict[int, list[Value]]
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
@@ -77,16 +78,45 @@ def read_spans(data: bytes | memoryview) -> Iterator[tuple[int, Value, memoryvie
         yield number, field if kind == _BYTES else int.from_bytes(field, "little"), view[start:at]
 
 
-def group(data: bytes | memoryview) -> dict[int, list[Value]]:
+def group(data: bytes | memoryview) -> Fields:
     """All fields of a message by number, each with its values in order.
 
     Raises:
         WireError: the bytes are not a message.
     """
-    fields: dict[int, list[Value]] = {}
+    fields: Fields = {}
     for number, value, _ in read_spans(data):
         fields.setdefault(number, []).append(value)
     return fields
+
+
+def as_bytes(value: Value) -> memoryview:
+    """A bytes value; empty for a number."""
+    return value if isinstance(value, memoryview) else memoryview(b"")
+
+
+def last_bytes(fields: Fields, number: int) -> memoryview:
+    """The last value of field `number` as bytes, as protobuf has it; empty when absent."""
+    values = fields.get(number)
+    return as_bytes(values[-1]) if values else memoryview(b"")
+
+
+def last_int(fields: Fields, number: int) -> int:
+    """The last value of field `number` as a signed number; 0 when absent."""
+    values = fields.get(number)
+    value = values[-1] if values else 0
+    return signed(value) if isinstance(value, int) else 0
+
+
+def last_text(fields: Fields, number: int) -> str:
+    """The last value of field `number` as text; empty when absent."""
+    return bytes(last_bytes(fields, number)).decode(errors="replace")
+
+
+def all_ints(fields: Fields, number: int) -> tuple[int, ...]:
+    """The repeated numbers of field `number`, packed or not."""
+    values = fields.get(number)
+    return tuple(unpack_ints(values)) if values else ()
 
 
 def find_all(data: bytes | memoryview, number: int) -> list[Value]:

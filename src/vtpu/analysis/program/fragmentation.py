@@ -14,7 +14,7 @@ from vtpu.analysis.program.heap_replay import BrokenHeap, Heap, Replays, find_he
 from vtpu.analysis.program.memory import MemoryItem, MemoryUsage
 from vtpu.analysis.program.tuple_tables import Tables, find_tables
 from vtpu.hbm.packing import Algorithm, aligned_bound, gaps, live_bound
-from vtpu.hbm.packing.problem import Trace, groups, lives
+from vtpu.hbm.packing.problem import Trace, lives
 from vtpu.program.memory import AllocationKind, MemorySpace, ProgramMemory, space_name
 from vtpu.reading.fragmentation_figures import FragmentationFigures, read_fragmentation_figures
 
@@ -227,7 +227,7 @@ def _gaps(
     heap: Heap, trace: Trace, tick: int, items: Mapping[int, MemoryItem]
 ) -> tuple[PeakGap, ...]:
     offsets = heap.packing.offsets
-    alive = [g for g in groups(trace) if any(s <= tick <= e for s, e in lives(g))]
+    alive = [g for g in trace.groups if any(s <= tick <= e for s, e in lives(g))]
     starts = {offsets[g.owner.buffer]: g.owner.buffer for g in alive if g.size}
     ends = {offsets[g.owner.buffer] + g.size: g.owner.buffer for g in alive if g.size}
     return tuple(

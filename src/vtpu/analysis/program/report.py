@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from vtpu.analysis.program.compiler_figures import CompilerFigure, compiler_figures
 from vtpu.analysis.program.fragmentation import HeapFragmentation, analyse_fragmentation
@@ -31,12 +32,14 @@ class Origin:
     folder: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ProgramReport:
-    """A program's memory. `usage` is None when no artifact tells of it.
+    """A program's memory. `usage` is None when no artifact tells of it; parts of it that take time are
+    found when they are asked for.
 
     `fits` is the compiler's verdict: None when it compiled for no limit. `failure`: why it ran out of
-    memory at compile time, if it did.
+    memory at compile time, if it did. `is_exact`: the peak of each heap is packed exactly too, which
+    takes seconds.
     """
 
     origin: Origin
@@ -45,10 +48,31 @@ class ProgramReport:
     fits: bool | None
     error: str | None
     failure: Failure | None
-    padding: tuple[SpacePadding, ...]
-    heaps: tuple[HeapFragmentation, ...]
-    figures: tuple[CompilerFigure, ...]
     problems: tuple[str, ...]
+    is_exact: bool = False
+
+    @cached_property
+    def padding(self) -> tuple[SpacePadding, ...]:
+        """What tiles cost, by memory space."""
+        return analyse_padding(self.usage) if self.usage else ()
+
+    @cached_property
+    def heaps(self) -> tuple[HeapFragmentation, ...]:
+        """How the heaps of temporaries are packed.
+
+        Raises:
+            UsageError: `is_exact` without OR-Tools.
+        """
+        if self.memory is None or self.usage is None:
+            return ()
+        return analyse_fragmentation(self.memory, self.usage, exact=self.is_exact)
+
+    @cached_property
+    def figures(self) -> tuple[CompilerFigure, ...]:
+        """The compiler's own figures for HBM."""
+        if self.memory is None or self.usage is None:
+            return ()
+        return compiler_figures(self.memory, self.usage)
 
     @property
     def need_bytes(self) -> int | None:
@@ -80,10 +104,6 @@ def report_program(
     """The report of a program; of one of which only the compiler's error is known, without memory.
 
     `lacked_hbm`: it is known that it did not compile for want of HBM, though no message is there.
-    `exact`: the peak of each heap is packed exactly too, which takes seconds.
-
-    Raises:
-        UsageError: `exact` without OR-Tools.
     """
     usage = analyse_memory(memory, lines) if memory else None
     error = error if error is not None else memory.error if memory else None
@@ -98,8 +118,6 @@ def report_program(
         fits=fits,
         error=error,
         failure=failure,
-        padding=analyse_padding(usage) if usage else (),
-        heaps=analyse_fragmentation(memory, usage, exact=exact) if memory and usage else (),
-        figures=compiler_figures(memory, usage) if memory and usage else (),
         problems=memory.problems if memory else (),
+        is_exact=exact,
     )

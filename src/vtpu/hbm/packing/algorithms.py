@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from vtpu.hbm.packing.best_fit import best_fit, by_life, by_size
 from vtpu.hbm.packing.fast_merge import fast_merge
-from vtpu.hbm.packing.problem import Group, Packing, Trace, groups, placed
+from vtpu.hbm.packing.problem import Group, Packing, Trace, placed
 from vtpu.units import GIB
 
 FALLBACK_MARGIN_BYTES = 5 * GIB // 2
@@ -43,10 +43,10 @@ def pack(
     Raises:
         ValueError: FAST_MERGE_WITH_FALLBACK without a limit.
     """
-    found = groups(trace)
+    found = trace.groups
     empty = _buffers(g for g in found if not g.size)
     if empty:  # they get no memory, and their events are no ticks
-        found = groups(trace.only(_buffers(found) - empty))
+        found = trace.only(_buffers(found) - empty).groups
     if algorithm is Algorithm.FAST_MERGE_WITH_FALLBACK:
         packing = _merged_or_best(found, trace.alignment, limit)
     else:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import accumulate
 
-from vtpu.hbm.packing.problem import Group, Packing, Trace, groups, lives, round_up
+from vtpu.hbm.packing.problem import Group, Packing, Trace, lives, round_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def aligned_bound(trace: Trace) -> Bound:
 
 def block_bound(trace: Trace) -> Bound:
     """The live-bytes bound where each group keeps its memory from its first tick to its last."""
-    return _largest([(g.start, g.end, g.size) for g in groups(trace)], 1)
+    return _largest([(g.start, g.end, g.size) for g in trace.groups], 1)
 
 
 def live_bytes(trace: Trace) -> list[int]:
@@ -87,7 +87,7 @@ def gaps(trace: Trace, packing: Packing, tick: int) -> tuple[Gap, ...]:
 
 
 def _alive(trace: Trace, tick: int) -> Iterator[Group]:
-    for group in groups(trace):
+    for group in trace.groups:
         if any(first <= tick <= last for first, last in lives(group)):
             yield group
 
@@ -95,7 +95,7 @@ def _alive(trace: Trace, tick: int) -> Iterator[Group]:
 def _lives(
     trace: Trace, figure: Callable[[Group], int] = lambda group: group.size
 ) -> list[tuple[int, int, int]]:
-    return [(*life, figure(group)) for group in groups(trace) for life in lives(group)]
+    return [(*life, figure(group)) for group in trace.groups for life in lives(group)]
 
 
 def _largest(spans: list[tuple[int, int, int]], alignment: int) -> Bound:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from vtpu.errors import UsageError
 from vtpu.hbm.packing.algorithms import Algorithm, pack
 from vtpu.hbm.packing.bounds import aligned_bound
-from vtpu.hbm.packing.problem import Group, Packing, Trace, groups, lives, placed, round_up
+from vtpu.hbm.packing.problem import Group, Packing, Trace, lives, placed, round_up
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
@@ -49,7 +49,7 @@ def pack_exactly(trace: Trace, effort: float = 2.0) -> ExactPacking:
     start, bound = _smallest(trace), aligned_bound(trace).size
     if start.heap_size == bound:
         return ExactPacking(start, bound)
-    stack, floor = _stack(groups(trace), trace.alignment)
+    stack, floor = _stack(trace.groups, trace.alignment)
     rest = trace.only(frozenset(e.buffer for e in trace.events if e.buffer not in stack))
     above = _Model(rest, _smallest(rest), max(0, bound - floor)).solve(effort)
     raised = {b: offset + floor for b, offset in above.packing.offsets.items()}
@@ -96,7 +96,7 @@ class _Model:
     def __init__(self, trace: Trace, start: Packing, bound: int) -> None:
         self._cp = _cp_model()
         self._start, self._bound = start, bound
-        self._groups = groups(trace)
+        self._groups = trace.groups
         self._alignment = trace.alignment
         self._unit = math.gcd(trace.alignment, *(g.size for g in self._groups))
         self._model = self._cp.CpModel()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum, auto
+from functools import cached_property
 
 
 class Kind(Enum):
@@ -44,7 +45,7 @@ class Event:
         return Event(Kind.FREE, buffer)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Trace:
     """The events of one heap in program order; every offset is a multiple of `alignment` bytes.
 
@@ -68,6 +69,14 @@ class Trace:
             else:
                 known.add(event.buffer)
                 alive.add(event.buffer)
+
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """The groups by start; a buffer that shares with none is a group of one."""
+        members: dict[int, list[Interval]] = {}
+        for interval in intervals(self):
+            members.setdefault(interval.group, []).append(interval)
+        return tuple(_group(tuple(found)) for found in members.values())
 
     def only(self, buffers: frozenset[int]) -> Trace:
         """The events of `buffers` alone. Whoever keeps a buffer keeps the one that it shares with."""
@@ -134,14 +143,6 @@ def intervals(trace: Trace) -> tuple[Interval, ...]:
         end = ends.get(buffer, last)
         found.append(Interval(buffer, tick, end, event.size, owners[buffer]))
     return tuple(found)
-
-
-def groups(trace: Trace) -> tuple[Group, ...]:
-    """The groups of `trace` by start; a buffer that shares with none is a group of one."""
-    members: dict[int, list[Interval]] = {}
-    for interval in intervals(trace):
-        members.setdefault(interval.group, []).append(interval)
-    return tuple(_group(tuple(found)) for found in members.values())
 
 
 def _group(members: tuple[Interval, ...]) -> Group:

@@ -14,7 +14,6 @@ from vtpu.hbm.packing.problem import (
     Kind,
     Packing,
     Trace,
-    groups,
     lives,
 )
 
@@ -48,7 +47,7 @@ def peak_window(trace: Trace, packing: Packing, at_most: int = 100) -> Window:
     if not ticks:
         return Window(replace(trace, events=()), None, None, 0)
     first, last = ticks[0], ticks[-1]
-    there = [g for g in groups(trace) if g.size and _meets(g, ticks)]
+    there = [g for g in trace.groups if g.size and _meets(g, ticks)]
     passing = [g for g in there if not any(s <= first and e >= last for s, e in lives(g))]
     passing.sort(key=lambda g: (-g.size, g.start))
     small = {g.owner.buffer for g in passing[at_most:]}

@@ -154,7 +154,8 @@ PATTERNS: tuple[Pattern, ...] = (
         r"Allocator \((?P<allocator>[^()\n]{1,200})\) ran out of memory",
         rf"trying to allocate (?P<request>{SIZE})(?=\s)",
         rf"(?:\(rounded to (?P<bytes>{INT})\))?",
-        r"(?:requested by op(?:[ ](?P<operation>[\w/.:-]+))?)?",
+        # what follows on the line is another message, not the name of an operation
+        r"(?:requested by op(?:[ ](?P<operation>[\w/.:-]+)(?![^\n]*\S))?)?",
     ),
     Pattern(
         "T17",
