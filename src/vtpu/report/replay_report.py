@@ -31,7 +31,7 @@ from vtpu.report.failure_tables import (
     why_text,
 )
 from vtpu.report.source_text import Sources
-from vtpu.units import counted, format_bytes
+from vtpu.units import counted, format_bytes, format_seconds
 
 _MOST_DEVICES = 20
 _MODELS = {
@@ -45,15 +45,22 @@ def replay_document(summary: ReplaySummary) -> Document:
     """HBM over the run under the allocator that was asked for."""
     line = Sources(summary.run.folder).line
     sections = [_what(summary)]
-    if summary.problems:
-        notes = tuple(Note(text, is_warning=True) for text in summary.problems)
-        sections.append(Section("Problems", notes))
+    if problems := _problems(summary):
+        sections.append(Section("Problems", problems))
     first, *others = sorted(summary.devices, key=_urgency)
     sections += _device(first, line)
     if others:
         sections.append(_others(others, line))
     sections.append(_assumptions(summary.allocator))
     return Document("vtpu replay", tuple(sections))
+
+
+def _problems(summary: ReplaySummary) -> tuple[Note, ...]:
+    texts = list(summary.problems)
+    if summary.run.covered_s is not None:
+        until = format_seconds(summary.run.covered_s)
+        texts.append(f"the recording covers the first {until}: the replay ends there")
+    return tuple(Note(text, is_warning=True) for text in texts)
 
 
 def _what(summary: ReplaySummary) -> Section:
