@@ -223,7 +223,7 @@ def test_only_what_is_not_donated_can_be() -> None:
     memory = program(state, {}, [array(64, 128), array(64, 128)], (alias,))
     found = estimates(memory)["donate arguments"]
     assert (found.count, found.saved_bytes) == (1, array(64, 128).padded_bytes)
-    assert "`params['b']`" in found.assumes
+    assert found.assumes.startswith("`params['b']` has the shape")
 
 
 def test_bfloat16_halves_float32_alone() -> None:

@@ -14,6 +14,7 @@ from vtpu.analysis.source_lines import LineFinder
 from vtpu.errors import UsageError
 from vtpu.hbm import AllocatorName, Arena, Bfc, TwoEndedArena
 from vtpu.recording.events import EventFlag, EventKind
+from vtpu.recording.recording import ShapeRecord
 
 Q = 512
 
@@ -305,6 +306,75 @@ def test_outputs_count_among_what_is_alive_when_their_program_finds_no_room():
     (failed,) = device.failures
     assert failed.is_reservation
     assert sum(group.bytes for group in failed.alive) == 8 * Q
+
+
+def smaller(*rows, fraction, **parts):
+    found = recording(*rows, **parts)
+    choice = choose_allocator(found, AllocatorName.BFC, fraction=fraction)
+    (device,) = summarize_replay(found, choice).devices
+    return device
+
+
+UPDATE = program(1, parameter_shapes=("f32[8,128]{1,0}",))
+
+
+def test_donation_is_tried_for_an_execution_that_finds_no_room_only_in_the_replay():
+    """A pool of 7.5 blocks: with the temporaries, then with a second output, one array is too many."""
+    start, second = allocate(1, 3 * Q), allocate(3, 3 * Q, program=1)
+    step = (allocate(2, 3 * Q, program=1), free(1, 3 * Q))
+    for rows in ((execute(1, 2 * Q), *step), (execute(1), second, *step)):
+        device = smaller(start, *rows, fraction=0.4, programs=(UPDATE,))
+        (failed,) = device.failures
+        assert failed.is_reservation is (rows[1] is not second)
+        assert not failed.is_recorded
+        assert {w.kind: w.avoids_failure for w in device.what_ifs or ()} == {"donation": True}
+
+
+def test_arguments_of_the_execution_that_finds_no_room_are_not_called_unused():
+    """What runs first since the array was made is the execution that fails."""
+    rows = [allocate(1, 4 * Q), *(allocate(2, Q), free(2, Q)) * 4]
+    rows += [execute(1, Q), allocate(3, 6 * Q, program=1)]
+    for failing in (rows, [*rows[:-2], execute(1, 6 * Q)]):
+        device = smaller(*failing, fraction=0.45, programs=(UPDATE,))
+        assert device.failures
+        assert "freeing unused arrays" not in {w.kind for w in device.what_ifs or ()}
+
+
+def test_an_array_that_finds_no_room_only_in_the_replay_is_not_made_first_instead():
+    rows = (allocate(1, 2 * Q), allocate(2, Q, stack=1), free(1, 2 * Q), allocate(3, 6 * Q))
+    device = smaller(*rows, fraction=0.4, programs=())
+    (moved,) = [w for w in device.what_ifs or () if w.kind == "reordering"]
+    assert moved.what == "make the array that stays before those that come and go"
+
+
+def test_the_lowest_free_memory_is_no_more_than_what_a_failure_found():
+    rows = (allocate(1, 4 * Q), execute(1, flags=EventFlag.FAILED), allocate(2, 12 * Q, program=1))
+    step = program(1, output_bytes=20 * Q)
+    (device,) = summary_of(
+        *rows, failure(8 * Q, program=1), free(2, 12 * Q), programs=(step,)
+    ).devices
+    assert device.failures[0].reservable_bytes == device.lowest_reservable_bytes
+    assert device.failures[0].largest_free_bytes == device.lowest_largest_free_bytes
+
+
+def test_an_output_of_the_failed_execution_in_the_way_has_its_own_shape():
+    rows = (allocate(1, 2 * Q), allocate(2, 3 * Q), free(1, 2 * Q))
+    rows += (execute(1, 12 * Q, flags=EventFlag.FAILED),)
+    rows += (allocate(3, 3 * Q, program=1, detail=1),)
+    rows += (failure(12 * Q, program=1, flags=EventFlag.RESERVE), free(3, 3 * Q))
+    shapes = tuple(ShapeRecord(11, (n,), "{0}", n * Q, n * Q) for n in (2, 3))
+    (device,) = summary_of(*rows, shapes=shapes).devices
+    (own,) = [a for a in device.failures[0].in_the_way if a.program]
+    assert (own.shape, own.bytes) == ("f32[3]", 3 * Q)
+
+
+def test_moments_follow_each_other_in_time():
+    rows = [allocate(1, Q)]
+    for n in range(2, 40):
+        rows += [execute(1, Q, time_ns=10 * n), allocate(n, Q, program=1, time_ns=10 * n + 5)]
+        rows += [free(n, Q, time_ns=10 * n + 7)]
+    times = [m.time_s for m in summary_of(*rows).devices[0].series]
+    assert times == sorted(times)
 
 
 def test_the_series_holds_the_fullest_moment_of_each_part():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,7 +11,9 @@ from recordings import LIBRARY, allocate, execute, program, recording, run_recor
 from vtpu.analysis.diff.changes import Change
 from vtpu.analysis.diff.runs import diff_recordings
 from vtpu.analysis.run.transfers import Direction
-from vtpu.recording.events import EventKind
+from vtpu.recording.events import EventFlag, EventKind
+from vtpu.report.diff_report import run_diff_document
+from vtpu.report.text import print_document
 
 
 def sent(size: int, stack_number: int = 1):
@@ -125,3 +129,15 @@ def test_devices_that_only_one_run_has_are_unknown_in_the_other():
     (device,) = diff_recordings(before, after).devices
     assert (device.device, device.peak_bytes.before, device.peak_bytes.after) == (1, None, 0)
     assert device.peak_bytes.delta is None
+
+
+def test_a_request_that_failed_says_whether_it_was_for_an_output_or_for_temporaries():
+    def failure(**fields: int):
+        return {"kind": EventKind.FAILURE, "bytes": 20_000, "stack": 1, **fields}
+
+    run = recording(failure(program=1), failure(program=1, flags=EventFlag.RESERVE), failure())
+    found = diff_recordings(recording(), run)
+    out = io.StringIO()
+    print_document(run_diff_document(found, "a.vtpu", "b.vtpu"), out)
+    for what in ("an output of jit_step", "temporaries of jit_step", "an array"):
+        assert out.getvalue().count(f"  {what}  ") == 1

@@ -151,6 +151,38 @@ def test_temporaries_grow_with_their_bucket():
     assert to_largest.requests.size.tolist() == [3 * Q, 6 * Q] * 3
 
 
+# ---- memory then ----
+
+
+def test_memory_then_is_that_after_all_requests_also_where_the_last_one_is_changed_away():
+    """The moment is the free of an argument, which donation and batching take out of the stream."""
+    run = context_of(*training(3), programs=(program(1, **TAKES_AND_GIVES),))
+    assert what_ifs(run, failed=False)["donation"].largest_free_bytes == LIMIT - 4 * Q
+    rows = [allocate(n, Q, stack=1) for n in range(1, 9)] + [allocate(9, Q), free(1, Q)]
+    assert what_ifs(context_of(*rows), failed=False)["batching"].largest_free_bytes == LIMIT - 9 * Q
+
+
+def test_memory_then_is_that_after_all_requests_also_where_the_last_one_is_moved():
+    rows = (allocate(1, Q), allocate(2, 4 * Q), allocate(3, Q), free(1, Q))
+    found = what_ifs(context_of(*rows), failed=False)["freeing earlier"]
+    assert found.largest_free_bytes == LIMIT - 5 * Q
+
+
+def test_donated_shapes_are_named_largest_first_and_many_of_them_counted():
+    shapes = tuple(ShapeRecord(11, (n,), "{0}", n * Q, n * Q) for n in range(1, 7))
+    rows = []
+    for n in range(1, 7):
+        rows += [allocate(2 * n, n * Q, detail=n - 1), execute(n)]
+        rows += [allocate(2 * n + 1, n * Q, program=n), free(2 * n, n * Q, detail=n - 1)]
+        rows += [free(2 * n + 1, n * Q)]
+    programs = tuple(program(n, parameter_shapes=(f"f32[{n}]{{0}}",)) for n in range(1, 7))
+    (change,) = donations(context_of(*rows, shapes=shapes, programs=programs))
+    assert (
+        change.what
+        == "donate the arguments f32[6], f32[5], f32[4] and of 3 more shapes to jit_step"
+    )
+
+
 # ---- order and time ----------------------------------------------------------------------------
 
 
@@ -221,7 +253,7 @@ def test_what_nothing_used_for_half_of_the_run_could_go_unless_it_is_needed_late
     assert sizes_of(change.requests)[1] == ("free", 1, 18 * Q)
     found = what_ifs(run)["freeing unused arrays"]
     assert found.avoids_failure
-    assert "if the program still needs them" in found.what
+    assert "if the program still needs it" in found.what
 
 
 def test_donated_blocks_are_not_freed_earlier():

@@ -2,7 +2,7 @@
 
 import io
 
-from recordings import allocate, execute, free, recording
+from recordings import allocate, execute, free, program, recording, run_record
 from vtpu.analysis.replay.allocators import choose_allocator
 from vtpu.analysis.replay.summary import summarize_replay
 from vtpu.analysis.run.summary import summarize
@@ -47,6 +47,7 @@ def test_a_failure_is_told_with_what_lies_in_the_way_and_what_would_help():
         "5.77 KiB: enough was free, but not in one piece (fragmentation)",
         "in the way",
         "what if: replayed",
+        "`yes`: this request finds room then.",
         "it failed too",
         "assumed: ",
     ):
@@ -90,3 +91,38 @@ def test_the_json_has_exact_integers():
     assert failure["lack"] == "contiguous bytes"
     assert device["peak_bytes"] == 16 * Q
     assert all(type(m["in_use_bytes"]) is int for m in device["series"])
+
+
+def test_the_device_that_fails_comes_first_and_the_others_have_a_row_each():
+    rows = [allocate(1 + d, (1 + d) * Q, device=d) for d in range(4)]
+    rows.append({"kind": EventKind.FAILURE, "bytes": 99 * Q, "device": 2, "stack": 1})
+    text = text_of(replay_document(replayed(recording(*rows, run=run_record(4)))))
+    headings = [line for line in text.splitlines() if line and not line.startswith(" ")]
+    assert headings[3:] == [
+        "Out of memory on device 2",
+        "HBM over the run on device 2",
+        "Other assumptions on device 2",
+        "Other devices",
+        "What this rests on",
+    ]
+    others = text[text.index("Other devices") :].splitlines()[2:5]
+    assert [row.split()[:3] for row in others] == [
+        ["3", "2.00", "KiB"],
+        ["1", "1.00", "KiB"],
+        ["0", "512", "B"],
+    ]
+
+
+def test_without_a_failure_the_fullest_device_is_shown():
+    rows = [allocate(1 + d, (1 + d) * Q, device=d) for d in range(3)]
+    text = text_of(replay_document(replayed(recording(*rows, run=run_record(3)))))
+    assert "HBM over the run on device 2" in text
+
+
+def test_programs_that_did_not_compile_are_named_where_everything_else_finds_room():
+    programs = (program(1), program(2, "jit_huge", error="RESOURCE_EXHAUSTED: no room", key=""))
+    replay = replayed(recording(allocate(1, Q), programs=programs))
+    text = text_of(replay_document(replay))
+    assert "1 program of the recorded run did not compile (jit_huge)" in text
+    assert replay_as_json(replay)["not_compiled"] == ["jit_huge"]
+    assert "did not compile" not in text_of(replay_document(replayed(recording(allocate(1, Q)))))

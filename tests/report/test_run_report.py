@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from recordings import LIMIT, allocate, execute, program, recording, run_record
+from recordings import LIMIT, allocate, execute, program, recording, run_record, stack
 from vtpu.analysis.run.summary import summarize
 from vtpu.recording.events import EventFlag, EventKind, MemoryKind
 from vtpu.recording.recording import EndRecord
@@ -219,3 +219,23 @@ def test_every_basis_names_a_field_that_exists():
             matching = [k for k in part if k == name or (name[0] == "*" and k.endswith(name[1:]))]
             assert matching, path
             part = part[matching[0]]
+
+
+def failing(number, **fields):
+    return {"kind": EventKind.FAILURE, "bytes": number * LIMIT, **fields}
+
+
+def test_a_request_that_fails_again_and_again_is_told_once():
+    text = text_of(run_document(summarize(recording(*(failing(2, stack=1) for _ in range(500))))))
+    assert text.splitlines().count("Out of memory") == 1
+    assert "500; below is the first" in text
+
+
+def test_requests_that_fail_at_many_lines_have_a_row_each_after_the_first_few():
+    stacks = tuple(stack(("/project/train.py", n)) for n in range(1, 31))
+    rows = (failing(2, stack=n) for n in range(1, 31))
+    text = text_of(run_document(summarize(recording(*rows, stacks=stacks))))
+    assert text.splitlines().count("Out of memory") == 3
+    others = text.partition("\nOut of memory elsewhere\n")[2].partition("\n\n")[0].splitlines()
+    assert "train.py:4" in others[1]
+    assert others[-1].endswith("7 more rows are in the JSON report")

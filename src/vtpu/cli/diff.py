@@ -39,7 +39,7 @@ def diff_command(
         recording, program = (before, after) if isinstance(one, Recording) else (after, before)
         raise UsageError(
             f"{recording} is a recording and {program} is one program: name a program of the "
-            f"recording, as {recording}::jit_step."
+            f"recording, as {recording}::NAME (`vtpu show {recording}` lists them)."
         )
     else:
         diff = diff_memory(one, other)

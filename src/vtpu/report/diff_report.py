@@ -274,7 +274,7 @@ def _failures(pairs: tuple[Pair[FailureFacts], ...], line: _Lines) -> Section:
     rows = tuple(
         (
             str(pair.change),
-            _of(pair, lambda f: f"temporaries of {f.program}" if f.program else "an array"),
+            _of(pair, _wanted_for),
             size_cell(pair.before.bytes if pair.before else None),
             size_cell(pair.after.bytes if pair.after else None),
             _of(pair, lambda f: "fragmentation" if f.is_fragmentation else "not enough free"),
@@ -295,6 +295,13 @@ def _failures(pairs: tuple[Pair[FailureFacts], ...], line: _Lines) -> Section:
         Column("line"),
     )
     return Section("Out of memory", (Table(columns, rows, max(0, len(pairs) - _MOST_ROWS)),))
+
+
+def _wanted_for(failure: FailureFacts) -> str:
+    if failure.program is None:
+        return "an array"
+    what = "temporaries" if failure.is_reservation else "an output"
+    return f"{what} of {failure.program}"
 
 
 _T = TypeVar("_T", TransferFacts, FailureFacts)

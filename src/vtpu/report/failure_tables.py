@@ -9,7 +9,7 @@ from vtpu.analysis.replay.what_ifs import WhatIf
 from vtpu.analysis.run.memory import AliveGroup
 from vtpu.analysis.source_lines import SourceLine
 from vtpu.evidence import Basis
-from vtpu.report.document import Bytes, Cell, Column, Count, Line, NoFigure, Seconds, Table
+from vtpu.report.document import Bytes, Cell, Column, Count, Line, NoFigure, Note, Seconds, Table
 
 _MOST_ALIVE = 8
 _MOST_HELD = 8
@@ -62,6 +62,12 @@ def in_the_way_table(held: tuple[HeldArray, ...], line: SourceLines) -> Table:
         Column("line"),
     )
     return Table(columns, rows, max(0, len(held) - _MOST_HELD))
+
+
+def what_if_blocks(what_ifs: tuple[WhatIf, ...], line: SourceLines) -> tuple[Table, Note]:
+    """What other ways to do it would have brought the request that failed, and what that means."""
+    text = "`yes`: this request finds room then. Whether the next ones do is not known."
+    return what_if_table(what_ifs, line), Note(text)
 
 
 def what_if_table(what_ifs: tuple[WhatIf, ...], line: SourceLines) -> Table:

@@ -29,6 +29,7 @@ RUN_BASIS = {
     "programs.failed": Basis.SIMULATED,
     "programs.calls": Basis.SIMULATED,
     "programs.compilations.reason": Basis.JAX,
+    "programs.compilations.out_of_memory": Basis.COMPILER,
     "hbm": Basis.SIMULATED,
     "hbm.limit_bytes": Basis.COMPILER,
     "transfers": Basis.SIMULATED,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from vtpu.analysis.replay.allocators import AllocatorFacts
 from vtpu.analysis.replay.summary import DeviceReplay, Moment, ReplaySummary, RunFailure, Varied
 from vtpu.evidence import Basis
@@ -24,12 +26,14 @@ from vtpu.report.failure_tables import (
     SourceLines,
     alive_table,
     in_the_way_table,
+    what_if_blocks,
     what_if_table,
     why_text,
 )
 from vtpu.report.source_text import Sources
-from vtpu.units import counted, format_bytes
+from vtpu.units import counted, format_bytes, format_seconds
 
+_MOST_DEVICES = 20
 _MODELS = {
     "tpu": "the TPU runtime's, two-ended",
     "bfc": "XLA's GPU client as JAX sets it (BFC, preallocated)",
@@ -41,13 +45,22 @@ def replay_document(summary: ReplaySummary) -> Document:
     """HBM over the run under the allocator that was asked for."""
     line = Sources(summary.run.folder).line
     sections = [_what(summary)]
-    if summary.problems:
-        notes = tuple(Note(text, is_warning=True) for text in summary.problems)
-        sections.append(Section("Problems", notes))
-    for device in summary.devices:
-        sections += _device(device, line)
+    if problems := _problems(summary):
+        sections.append(Section("Problems", problems))
+    first, *others = sorted(summary.devices, key=_urgency)
+    sections += _device(first, line)
+    if others:
+        sections.append(_others(others, line))
     sections.append(_assumptions(summary.allocator))
     return Document("vtpu replay", tuple(sections))
+
+
+def _problems(summary: ReplaySummary) -> tuple[Note, ...]:
+    texts = list(summary.problems)
+    if summary.run.covered_s is not None:
+        until = format_seconds(summary.run.covered_s)
+        texts.append(f"the recording covers the first {until}: the replay ends there")
+    return tuple(Note(text, is_warning=True) for text in texts)
 
 
 def _what(summary: ReplaySummary) -> Section:
@@ -62,7 +75,55 @@ def _what(summary: ReplaySummary) -> Section:
         limit = f"{format_bytes(allocator.limit_bytes)} ({100 * allocator.fraction:g} %)"
         pairs.append(("limit", limit))
     verdict = "everything finds room" if summary.fits else "not everything finds room"
-    return Section("Replay", (Facts((*pairs, ("result", verdict))),))
+    facts = Facts((*pairs, ("result", verdict)))
+    return Section("Replay", (facts, *_not_compiled(summary.not_compiled)))
+
+
+def _not_compiled(names: tuple[str, ...]) -> tuple[Note, ...]:
+    if not names:
+        return ()
+    shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+    text = (
+        f"{counted(len(names), 'program')} of the recorded run did not compile ({shown}): nothing that "
+        "would have followed is in the replay. `vtpu explain` says why."
+    )
+    return (Note(text, is_warning=True),)
+
+
+def _urgency(device: DeviceReplay) -> tuple[int | float, int]:
+    """The first failure comes first, then the fullest device."""
+    first = device.failures[0].event if device.failures else math.inf
+    return first, -device.peak_bytes
+
+
+def _others(devices: list[DeviceReplay], line: SourceLines) -> Section:
+    """Devices of which the whole story is in the JSON."""
+    rows = tuple(
+        (
+            _devices_text(d.devices).partition(" ")[2],
+            Bytes(d.peak_bytes),
+            _size(d.lowest_largest_free_bytes),
+            _size(d.lowest_reservable_bytes),
+            Share(d.worst.free_bytes - d.worst.largest_free_bytes, d.worst.free_bytes)
+            if d.worst
+            else NoFigure(),
+            d.failures[0].lack if d.failures else NoFigure(),
+            line(d.failures[0].line) if d.failures else "",
+        )
+        for d in devices[:_MOST_DEVICES]
+    )
+    columns = (
+        Column("devices"),
+        Column("peak", Basis.SIMULATED),
+        Column("lowest largest piece", Basis.SIMULATED),
+        Column("lowest reservable", Basis.SIMULATED),
+        Column("highest fragmentation", Basis.SIMULATED),
+        Column("lack of", Basis.SIMULATED),
+        Column("line of the first failure"),
+    )
+    more = max(0, len(devices) - _MOST_DEVICES)
+    note = Note("Their memory over the run is in the JSON report (--json).")
+    return Section("Other devices", (Table(columns, rows, more), note))
 
 
 def _device(device: DeviceReplay, line: SourceLines) -> list[Section]:
@@ -107,7 +168,7 @@ def _first_failure(device: DeviceReplay, name: str, line: SourceLines) -> Sectio
         blocks.append(in_the_way_table(failure.in_the_way, line))
     blocks.append(alive_table(failure.alive, line))
     if device.what_ifs:
-        blocks.append(what_if_table(device.what_ifs, line))
+        blocks += what_if_blocks(device.what_ifs, line)
     if device.num_failures > 1:
         more = counted(device.num_failures - 1, "more request")
         blocks.append(Note(f"{more} of the recorded run found no room later."))

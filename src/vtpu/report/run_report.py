@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 
 from vtpu.analysis.run.failures import MemoryFailure
 from vtpu.analysis.run.memory import HbmSummary
-from vtpu.analysis.run.programs import Compilation, ProgramSummary
+from vtpu.analysis.run.programs import ProgramSummary
 from vtpu.analysis.run.summary import RunFacts, RunSummary
 from vtpu.analysis.source_lines import SourceLine
 from vtpu.chips import UnknownSlice, parse_slice
@@ -31,13 +32,15 @@ from vtpu.report.document import (
 from vtpu.report.failure_tables import (
     alive_table,
     in_the_way_table,
-    what_if_table,
+    what_if_blocks,
     why_text,
 )
+from vtpu.report.refused_sections import refused_sections
 from vtpu.report.source_text import Sources
 from vtpu.units import counted, format_bytes, format_count, format_seconds
 
 _MOST_ROWS = 20
+_MOST_FAILURES = 3
 
 
 _SourceLines = Callable[[SourceLine], Line]
@@ -49,7 +52,8 @@ def run_document(summary: RunSummary, recording_path: str | None = None) -> Docu
     sections = [_run(summary.run, recording_path)]
     if problems := _problems(summary):
         sections.append(Section("Problems", problems))
-    sections += [_failure(f, line) for f in summary.failures]
+    sections += _failures(summary.failures, line)
+    sections += refused_sections(summary.programs, line, recording_path)
     if not summary.programs and not summary.transfers:
         sections.append(_nothing(summary))
         return Document("vtpu report", tuple(sections))
@@ -59,8 +63,6 @@ def run_document(summary: RunSummary, recording_path: str | None = None) -> Docu
         sections.append(_transfers(summary, line))
     if again := [p for p in summary.programs if len(p.compilations) > 1]:
         sections.append(_compiled_again(again, line))
-    if failed := [c for p in summary.programs for c in p.compilations if c.error]:
-        sections.append(_did_not_compile(failed, line))
     sections.append(_values(summary, line))
     if summary.unsupported_calls:
         sections.append(_unsupported(summary, line))
@@ -131,14 +133,50 @@ def _nothing(summary: RunSummary) -> Section:
     return Section("Nothing ran on the slice", (Note(text),))
 
 
-def _failure(failure: MemoryFailure, line: _SourceLines) -> Section:
-    wanted = format_bytes(failure.wanted_bytes)
-    what = (
-        f"{wanted} for the temporaries of {failure.program}" if failure.is_reservation else wanted
+def _failures(failures: tuple[MemoryFailure, ...], line: _SourceLines) -> list[Section]:
+    """The first of each kind. A program that tries again and again fails in the same way each time."""
+    kinds: dict[tuple[object, ...], list[MemoryFailure]] = defaultdict(list)
+    for f in failures:
+        kinds[f.line, f.program, f.device, f.is_reservation, f.is_fragmentation].append(f)
+    groups = list(kinds.values())
+    sections = [_failure(group[0], len(group), line) for group in groups[:_MOST_FAILURES]]
+    if others := groups[_MOST_FAILURES:]:
+        sections.append(_other_failures(others, line))
+    return sections
+
+
+def _other_failures(groups: list[list[MemoryFailure]], line: _SourceLines) -> Section:
+    rows = tuple(
+        (
+            _wanted(group[0]),
+            Bytes(group[0].free_bytes),
+            why_text(is_fragmentation=group[0].is_fragmentation),
+            Count(len(group)),
+            line(group[0].line),
+        )
+        for group in groups[:_MOST_ROWS]
     )
+    columns = (
+        Column("wanted"),
+        Column("free", Basis.SIMULATED),
+        Column("why"),
+        Column("times", Basis.SIMULATED),
+        Column("line"),
+    )
+    table = Table(columns, rows, max(0, len(groups) - _MOST_ROWS))
+    return Section("Out of memory elsewhere", (table,))
+
+
+def _wanted(failure: MemoryFailure) -> str:
+    wanted = format_bytes(failure.wanted_bytes)
+    what = f" for the temporaries of {failure.program}" if failure.is_reservation else ""
+    return f"{wanted}{what} on device {failure.device}"
+
+
+def _failure(failure: MemoryFailure, times: int, line: _SourceLines) -> Section:
     pairs: list[tuple[str, Cell]] = [
         ("line", line(failure.line)),
-        ("wanted", f"{what} on device {failure.device}"),
+        ("wanted", _wanted(failure)),
         (
             "free",
             (
@@ -147,6 +185,8 @@ def _failure(failure: MemoryFailure, line: _SourceLines) -> Section:
             ),
         ),
     ]
+    if times > 1:
+        pairs.append(("times", f"{format_count(times)}; below is the first"))
     blocks: list[Block] = []
     if failure.is_fragmentation:
         pairs.append(("largest piece", Bytes(failure.largest_free_bytes)))
@@ -155,7 +195,7 @@ def _failure(failure: MemoryFailure, line: _SourceLines) -> Section:
         blocks.append(in_the_way_table(failure.in_the_way, line))
     blocks.append(alive_table(failure.alive, line))
     if failure.what_ifs:
-        blocks.append(what_if_table(failure.what_ifs, line))
+        blocks += what_if_blocks(failure.what_ifs, line)
     if failure.what_ifs is None:
         blocks.append(Note("The run is long: `vtpu replay` tries what would have helped."))
     return Section("Out of memory", (Facts(tuple(pairs)), *blocks))
@@ -268,12 +308,6 @@ def _own_reason(program: ProgramSummary, number: int) -> str:
     if program.distinct == 1:
         return "the same program again: another function object or other devices"
     return "another shape, type, layout, sharding or device"
-
-
-def _did_not_compile(failed: list[Compilation], line: _SourceLines) -> Section:
-    rows = tuple((line(c.line), c.error or "") for c in failed)
-    table = Table((Column("line"), Column("error", Basis.COMPILER, wraps=True)), rows)
-    return Section("Programs that did not compile", (table,))
 
 
 # ---- memory, transfers, values -----------------------------------------------------------------

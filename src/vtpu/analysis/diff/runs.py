@@ -113,10 +113,14 @@ class TransferFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureFacts:
-    """Requests of one line that did not fit, on any device of one run. `bytes`: the first one's."""
+    """Requests of one line that did not fit, on any device of one run. `bytes`: the first one's.
+
+    `is_reservation`: of temporaries of the program, else of an output of it or of an array.
+    """
 
     line: SourceLine
     program: str | None
+    is_reservation: bool
     count: int
     bytes: int
     free_bytes: int
@@ -177,7 +181,9 @@ def _diff(before: _Side, after: _Side) -> RunDiff:
         programs=_diff_programs(before, after, keys),
         devices=_diff_devices(before.summary.hbm, after.summary.hbm),
         transfers=_pairs(before.transfers, after.transfers, keys, lambda t: t.direction),
-        failures=_pairs(before.failures, after.failures, keys, lambda f: f.program),
+        failures=_pairs(
+            before.failures, after.failures, keys, lambda f: (f.program, f.is_reservation)
+        ),
     )
 
 
@@ -272,19 +278,20 @@ def _transfer(summary: TransferSummary) -> TransferFacts:
 
 
 def _failures(failures: Iterable[MemoryFailure]) -> list[FailureFacts]:
-    found: dict[tuple[SourceLine, str | None], list[MemoryFailure]] = defaultdict(list)
+    found: dict[tuple[SourceLine, str | None, bool], list[MemoryFailure]] = defaultdict(list)
     for failure in failures:
-        found[failure.line, failure.program].append(failure)
+        found[failure.line, failure.program, failure.is_reservation].append(failure)
     return [
         FailureFacts(
             line=line,
             program=program,
+            is_reservation=is_reservation,
             count=len(same),
             bytes=same[0].wanted_bytes,
             free_bytes=same[0].free_bytes,
             is_fragmentation=same[0].is_fragmentation,
         )
-        for (line, program), same in found.items()
+        for (line, program, is_reservation), same in found.items()
     ]
 
 

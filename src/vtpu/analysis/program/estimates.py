@@ -183,10 +183,16 @@ def _donate(memory: ProgramMemory, hbm: SpaceUsage) -> _Change | str:
         )
     shown = ", ".join(f"`{name}`" for name in donated[:3])
     more = f" and {len(donated) - 3} more" if len(donated) > 3 else ""
-    assumes = (
-        f"{shown}{more} have the shape, type and padded bytes of as many results, so these can take "
-        "their memory (donate_argnums); the caller must not use them again"
-    )
+    if len(donated) == 1:
+        assumes = (
+            f"{shown} has the shape, type and padded bytes of a result, which can take its memory "
+            "(donate_argnums); the caller must not use it again"
+        )
+    else:
+        assumes = (
+            f"{shown}{more} have the shape, type and padded bytes of as many results, so these can "
+            "take their memory (donate_argnums); the caller must not use them again"
+        )
     return _Change("donate arguments", smaller, assumes)
 
 

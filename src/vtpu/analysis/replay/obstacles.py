@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from vtpu.analysis.replay.addresses import BlockAt
 from vtpu.analysis.run.memory import shape_text
 from vtpu.analysis.source_lines import LineFinder, SourceLine
+from vtpu.recording.events import EventKind
 from vtpu.recording.recording import Recording
 
 _MOST = 50
@@ -30,7 +31,9 @@ class HeldArray:
 def held_arrays(
     recording: Recording, blocks: Sequence[BlockAt], lines: LineFinder
 ) -> tuple[HeldArray, ...]:
-    """The arrays in blocks whose `block` is the row of their making; the largest of them first."""
+    """The arrays in blocks whose `block` is the row of their making, or of the failure of the execution
+    that they are outputs of; the largest of them first.
+    """
     names = {p.number: p.name for p in recording.programs}
     largest = sorted(blocks, key=lambda b: (-b.size, b.address))[:_MOST]
     return tuple(_held(recording, b, names, lines) for b in largest)
@@ -40,9 +43,12 @@ def _held(
     recording: Recording, block: BlockAt, names: dict[int, str], lines: LineFinder
 ) -> HeldArray:
     event = recording.events[block.block]
+    is_array = event["kind"] == EventKind.ALLOCATE
     return HeldArray(
         line=lines.line(int(event["stack"])),
-        shape=shape_text(recording, int(event["detail"])),
+        shape=shape_text(recording, int(event["detail"]))
+        if is_array
+        else "an output of the same call",
         program=names.get(int(event["program"])),
         address=block.address,
         bytes=block.size,

@@ -83,11 +83,6 @@ class Replay:
         """The part of free memory outside of its largest piece: 1 - largest free / free."""
         return 1 - self.largest_free / np.maximum(self.free, np.maximum(self.largest_free, 1))
 
-    def row_of(self, event: int) -> int | None:
-        """The first row of a request of `event`."""
-        found = np.flatnonzero(self.requests.event[: len(self.in_use)] == event)
-        return int(found[0]) if len(found) else None
-
 
 def replay(requests: Requests, allocator: AnyAllocator) -> Replay:
     """Replays requests on an allocator, which has to be empty."""

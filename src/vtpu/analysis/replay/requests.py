@@ -6,7 +6,7 @@ execution places its outputs and then runs, with its temporaries; one that did n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
@@ -65,6 +65,30 @@ class Requests:
         found = np.flatnonzero(self.event == event)
         return self.take(np.arange(found[0] + 1)) if len(found) else self
 
+    def until_failure(self, row: int) -> Requests:
+        """The requests up to the one at `row`, which found no room in a replay, as an attempt like those
+        of the recorded run: with all outputs and the temporaries of its execution.
+        """
+        if self.kind[row] == RequestKind.ATTEMPT:
+            return self.take(np.arange(row + 1))
+        first, attempt = self._execution_at(row) or (row, Attempt((int(self.size[row]),)))
+        found = self.take(np.append(np.arange(first), row))
+        kind, block = found.kind.copy(), found.block.copy()
+        kind[-1], block[-1] = RequestKind.ATTEMPT, 0
+        attempts = {**self.attempts, int(self.event[row]): attempt}
+        return replace(found, kind=kind, block=block, attempts=attempts)
+
+    def _execution_at(self, row: int) -> tuple[int, Attempt] | None:
+        """The row of the first output of the execution that `row` is of, and all it asks for."""
+        run = row
+        while run < len(self) and self.kind[run] == RequestKind.ALLOCATE:
+            run += 1
+        if run == len(self) or self.kind[run] != RequestKind.RUN:
+            return None
+        first = first_output(self.kind, self.event, run)
+        outputs = tuple(self.size[first:run].tolist())
+        return (first, Attempt(outputs, int(self.size[run]))) if first <= row else None
+
     def alike(self) -> tuple[object, ...]:
         """A key that two streams share when they ask for the same, of whichever device."""
         _, numbers = np.unique(self.block, return_inverse=True)
@@ -73,7 +97,16 @@ class Requests:
         return (*(column.tobytes() for column in columns), attempts)
 
 
+_Column = np.ndarray | Sequence[int]
 _COLUMNS = ("kind", "block", "size", "program", "event")
+
+
+def first_output(kind: _Column, event: _Column, run: int) -> int:
+    """The row of the first output of the execution whose run is at row `run`; `run` without outputs."""
+    first = run
+    while first > 0 and kind[first - 1] == RequestKind.ALLOCATE and event[first - 1] > event[run]:
+        first -= 1
+    return first
 
 
 def requests_of(recording: Recording, device: int) -> Requests:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,6 +19,7 @@ from vtpu.analysis.run.memory import AliveGroup, alive_at, local_devices
 from vtpu.analysis.run.summary import RunFacts, problems_of, run_facts
 from vtpu.analysis.source_lines import LineFinder, SourceLine
 from vtpu.errors import UsageError
+from vtpu.recording.events import EventKind
 from vtpu.recording.recording import Recording
 
 _FRAGMENTED = 0.25
@@ -114,10 +116,15 @@ class DeviceReplay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaySummary:
-    """A run replayed under an allocator."""
+    """A run replayed under an allocator.
+
+    `not_compiled`: names of programs that did not compile in the recorded run, so that nothing of what
+    they would have asked for is replayed.
+    """
 
     run: RunFacts
     allocator: AllocatorFacts
+    not_compiled: tuple[str, ...]
     devices: tuple[DeviceReplay, ...]
     problems: tuple[str, ...]
 
@@ -145,14 +152,23 @@ def summarize_replay(recording: Recording, choice: AllocatorChoice) -> ReplaySum
         )
     names = {p.number: p.name for p in recording.programs}
     replays = (
-        _DeviceRun(recording, choice, d[0], streams[d[0]], lines, names).summary(d) for d in used
+        _DeviceRun(
+            recording, choice, d[0], streams[d[0]], _times(recording, streams[d[0]]), lines, names
+        ).summary(d)
+        for d in used
     )
     return ReplaySummary(
         run=run_facts(recording),
         allocator=choice.facts,
+        not_compiled=tuple(dict.fromkeys(p.name for p in recording.programs if p.error)),
         devices=tuple(replays),
         problems=problems_of(recording),
     )
+
+
+def _times(recording: Recording, requests: Requests) -> np.ndarray:
+    """An execution runs behind its outputs, but its event is from before them."""
+    return np.maximum.accumulate(recording.events["time_ns"][requests.event])
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +177,7 @@ class _DeviceRun:
     choice: AllocatorChoice
     device: int
     requests: Requests
+    times: np.ndarray  # nanoseconds: when all up to each row had happened
     lines: LineFinder
     names: dict[int, str]
 
@@ -175,8 +192,12 @@ class _DeviceRun:
             peak_bytes=result.peak_bytes,
             peak=self._moment(result, peak) if peak >= 0 else None,
             worst=self._moment(result, worst) if worst >= 0 else None,
-            lowest_largest_free_bytes=_lowest(result.largest_free),
-            lowest_reservable_bytes=_lowest(result.reservable),
+            lowest_largest_free_bytes=_lowest(
+                result.largest_free, (f.largest_free for f in result.failures)
+            ),
+            lowest_reservable_bytes=_lowest(
+                result.reservable, (f.reservable for f in result.failures)
+            ),
             pool_bytes=result.pool_bytes,
             is_cut=result.is_cut,
             fitted=result.fitted_attempts,
@@ -193,7 +214,7 @@ class _DeviceRun:
         event = self.recording.events[number]
         return Moment(
             event=number,
-            time_s=int(event["time_ns"]) / 1e9,
+            time_s=int(self.times[row]) / 1e9,
             line=self.lines.line(int(event["stack"])),
             program=self._program(number),
             in_use_bytes=int(result.in_use[row]),
@@ -247,8 +268,25 @@ class _DeviceRun:
         found = in_the_way(failure.blocks, failure.wanted, limit, at_bottom=at_bottom)
         rows = holders(self.recording, self.device, self._time_of(failure))
         known = [replace(b, block=rows[b.block]) for b in found if b.block in rows]
-        own = [replace(b, block=failure.event) for b in found if b.block == OWN_OUTPUT]
+        own = [
+            replace(b, block=self._own_row(failure.event, b.size))
+            for b in found
+            if b.block == OWN_OUTPUT
+        ]
         return held_arrays(self.recording, [*known, *own], self.lines)
+
+    def _own_row(self, event: int, size: int) -> int:
+        """The row in which an output of the execution that failed at `event` was made; `event` itself
+        where the recorded run did not come to make it.
+        """
+        events = self.recording.events
+        row = event - 1
+        while row >= 0 and events["kind"][row] == EventKind.ALLOCATE:
+            is_here = events["device"][row] == self.device
+            if is_here and events["bytes"][row] == size:
+                return row
+            row -= 1
+        return event
 
     def _what_ifs(self, result: Replay, worst: int) -> tuple[WhatIf, ...] | None:
         """About the first failure, else about the worst moment if memory is in pieces then."""
@@ -261,7 +299,11 @@ class _DeviceRun:
         run = Context(
             recording=self.recording,
             device=self.device,
-            requests=self.requests.take(np.arange(row + 1)),
+            requests=(
+                self.requests.until_failure(row)
+                if failed
+                else self.requests.take(np.arange(row + 1))
+            ),
             event=int(self.requests.event[row]),
             lines=self.lines,
         )
@@ -281,7 +323,9 @@ class _DeviceRun:
             failures=len(result.failures),
             first_failure_line=self.lines.line(int(event["stack"])) if event is not None else None,
             first_failure_lack=lack_of(lacks_bytes=first.lacks_bytes) if first else None,
-            lowest_reservable_bytes=_lowest(result.reservable),
+            lowest_reservable_bytes=_lowest(
+                result.reservable, (f.reservable for f in result.failures)
+            ),
             highest_fragmentation=float(result.fragmentation.max()) if len(result.free) else None,
         )
 
@@ -291,5 +335,7 @@ def lack_of(*, lacks_bytes: bool) -> str:
     return "bytes" if lacks_bytes else "contiguous bytes"
 
 
-def _lowest(column: np.ndarray) -> int | None:
-    return int(column.min()) if len(column) else None
+def _lowest(column: np.ndarray, when_failed: Iterable[int]) -> int | None:
+    """The least after a request or, with what its execution had placed already, at a failure."""
+    values = np.append(column, np.fromiter(when_failed, np.int64))
+    return int(values.min()) if len(values) else None

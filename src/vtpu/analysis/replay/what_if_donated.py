@@ -14,12 +14,21 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from vtpu.analysis.replay.requests import Attempt, RequestKind, Requests, holders, renamed
+from vtpu.analysis.replay.requests import (
+    Attempt,
+    RequestKind,
+    Requests,
+    first_output,
+    holders,
+    renamed,
+)
 from vtpu.analysis.replay.what_if_context import Change, Columns, Context, Maker
 from vtpu.recording.events import EventKind
 from vtpu.recording.recording import ProgramRecord
+from vtpu.units import counted
 
 _MOST = 5
+_MOST_SHAPES = 3
 _LEAST_PART = 4096  # of HBM: donating less is no help
 
 
@@ -31,13 +40,13 @@ class _Donations:
 
     pairs: list[tuple[int, int]] = field(default_factory=list)
     attempts: dict[int, Attempt] = field(default_factory=dict)
-    shapes: Counter[str] = field(default_factory=Counter)
+    sizes: dict[str, int] = field(default_factory=dict)
     bytes: int = 0
     largest: int = 0
 
     def count(self, shape: str, size: int) -> None:
         """One more argument is donated."""
-        self.shapes[shape] += 1
+        self.sizes[shape] = size
         self.bytes += size
         self.largest = max(self.largest, size)
 
@@ -52,12 +61,19 @@ def donations(run: Context) -> Iterator[Change]:
         (item for item in found.items() if item[1].largest > least), key=lambda item: -item[1].bytes
     )
     for (line, name), donated in used[:_MOST]:
-        shapes = ", ".join(donated.shapes)
-        what = f"donate the arguments {shapes} to {name}"
+        what = f"donate the arguments {_shapes_text(donated)} to {name}"
         if not donated.pairs:
             what += " (if nothing needs them later)"
         requests = _apply(run.requests, donated)
         yield Change(kind="donation", what=what, requests=requests, line=line)
+
+
+def _shapes_text(donated: _Donations) -> str:
+    """The largest shapes, the others by number."""
+    shapes = sorted(donated.sizes, key=lambda shape: -donated.sizes[shape])
+    text = ", ".join(shapes[:_MOST_SHAPES])
+    more = len(shapes) - _MOST_SHAPES
+    return f"{text} and of {counted(more, 'more shape')}" if more > 0 else text
 
 
 def _of_executions(run: Context, found: dict[Maker, _Donations]) -> None:
@@ -84,14 +100,7 @@ def _of_executions(run: Context, found: dict[Maker, _Donations]) -> None:
 
 def _outputs_before(columns: Columns, run: int) -> list[int]:
     """The rows of the outputs of the execution whose run is at row `run`."""
-    first = run
-    while (
-        first > 0
-        and columns.kind[first - 1] == RequestKind.ALLOCATE
-        and columns.event[first - 1] > columns.event[run]
-    ):
-        first -= 1
-    return list(range(first, run))
+    return list(range(first_output(columns.kind, columns.event, run), run))
 
 
 def _dying_after(columns: Columns, run: int, outputs: set[int]) -> Iterator[int]:

@@ -10,6 +10,7 @@ import numpy as np
 from vtpu.analysis.replay.requests import RequestKind, holders
 from vtpu.analysis.replay.what_if_context import Change, Context, rows_of_frees
 from vtpu.recording.events import EventKind
+from vtpu.units import counted
 
 
 def reordering(run: Context) -> Iterator[Change]:
@@ -27,7 +28,8 @@ def reordering(run: Context) -> Iterator[Change]:
     if np.array_equal(first, np.arange(len(first))):
         return
     rest = np.setdiff1d(np.arange(len(run.requests)), first, assume_unique=True)
-    what = f"make the {len(first):,} arrays that stay before those that come and go"
+    those = "array that stays" if len(first) == 1 else f"{len(first):,} arrays that stay"
+    what = f"make the {those} before those that come and go"
     requests = run.requests.take(np.concatenate([first, rest]))
     yield Change(kind="reordering", what=what, requests=requests)
 
@@ -52,7 +54,7 @@ def freeing_earlier(run: Context) -> Iterator[Change]:
             positions[free] = use + 0.5
             moved += 1
     if moved:
-        what = f"free {moved:,} arrays as soon as nothing uses them any more"
+        what = f"free {counted(moved, 'array')} as soon as nothing uses {_them(moved)} any more"
         requests = run.requests.take(np.argsort(positions, kind="stable"))
         yield Change(kind="freeing earlier", what=what, requests=requests)
 
@@ -73,11 +75,15 @@ def freeing_unused(run: Context) -> Iterator[Change]:
     longer = requests.take(np.append(np.arange(len(requests)), rows))
     longer = replace(longer, kind=np.append(requests.kind, freed))
     what = (
-        f"free {len(rows):,} arrays that nothing had used for half of the run; this answers nothing "
-        "if the program still needs them"
+        f"free {counted(len(rows), 'array')} that nothing had used for half of the run; no answer if the "
+        f"program still needs {_them(len(rows))}"
     )
     changed = longer.take(np.argsort(positions, kind="stable"))
     yield Change(kind="freeing unused arrays", what=what, requests=changed)
+
+
+def _them(count: int) -> str:
+    return "it" if count == 1 else "them"
 
 
 def last_uses(run: Context) -> dict[int, int]:

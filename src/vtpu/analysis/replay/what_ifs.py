@@ -22,7 +22,8 @@ class WhatIf:
     """A change of the run and the result of its replay up to the request that is looked at.
 
     `kind`: donation, batching, bucketing, reordering, freeing earlier or unused arrays. `avoids_failure` is null where
-    nothing failed. Memory at that request, bytes; null where the changed run fails before it.
+    nothing failed. Memory then, after all requests up to that one, bytes; null where the changed run
+    fails before it.
     """
 
     kind: str
@@ -48,7 +49,7 @@ def changes(run: Context) -> Iterator[Change]:
 
 def _try(change: Change, run: Context, allocator: MakeAllocator, *, failed: bool) -> WhatIf:
     result = replay(change.requests, allocator())
-    row = result.row_of(run.event)
+    reaches_it = len(result.in_use) > 0 and not result.is_cut
     still_fails = result.is_cut or any(f.event == run.event for f in result.failures)
     return WhatIf(
         kind=change.kind,
@@ -56,6 +57,6 @@ def _try(change: Change, run: Context, allocator: MakeAllocator, *, failed: bool
         line=change.line,
         avoids_failure=not still_fails if failed else None,
         peak_bytes=result.peak_bytes,
-        largest_free_bytes=None if row is None else int(result.largest_free[row]),
-        reservable_bytes=None if row is None else int(result.reservable[row]),
+        largest_free_bytes=int(result.largest_free[-1]) if reaches_it else None,
+        reservable_bytes=int(result.reservable[-1]) if reaches_it else None,
     )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from vtpu.analysis.run.definitions import by_definition
+from vtpu.analysis.run.refused import CompileOutOfMemory, find_refused
 from vtpu.analysis.source_lines import LineFinder, SourceLine
 from vtpu.recording.events import EventFlag, EventKind, of_kind
 from vtpu.recording.recording import ProgramRecord, Recording
@@ -17,6 +18,7 @@ class Compilation:
     """One compilation of a program: where, why again, how long, what it took as arguments.
 
     `compile_s` is what the compiler took when the result was made, here or in an earlier run.
+    `out_of_memory`: why it did not compile, where memory was the reason and that is known.
     """
 
     program: int
@@ -25,6 +27,7 @@ class Compilation:
     compile_s: float | None
     from_cache: bool
     error: str | None
+    out_of_memory: CompileOutOfMemory | None
     parameter_shapes: tuple[str, ...]
     calls: int
 
@@ -99,15 +102,37 @@ def summarize_programs(recording: Recording, lines: LineFinder) -> tuple[Program
     executions = of_kind(recording.events, EventKind.EXECUTE)
     happened = executions["flags"] & EventFlag.FAILED == 0
     calls = Counter(executions["program"][happened].tolist())
-    return tuple(_summarize(group, calls, lines) for group in by_definition(recording))
+    compilations = _compilations(recording, calls, lines)
+    return tuple(
+        _summarize(group, tuple(compilations[p.number] for p in group))
+        for group in by_definition(recording)
+    )
 
 
-def _summarize(
-    group: list[ProgramRecord], calls: Counter[int], lines: LineFinder
-) -> ProgramSummary:
+def _compilations(
+    recording: Recording, calls: Counter[int], lines: LineFinder
+) -> Mapping[int, Compilation]:
+    """The compilations by number of their program."""
+    refused = find_refused(recording)
+    return {
+        p.number: Compilation(
+            program=p.number,
+            line=lines.line(p.stack),
+            reason=p.reason,
+            compile_s=p.compile_s,
+            from_cache=p.from_cache,
+            error=p.error,
+            out_of_memory=refused.get(p.number),
+            parameter_shapes=p.parameter_shapes,
+            calls=calls[p.number],
+        )
+        for p in recording.programs
+    }
+
+
+def _summarize(group: list[ProgramRecord], compilations: tuple[Compilation, ...]) -> ProgramSummary:
     compiled = [p for p in group if p.error is None]
     largest = largest_program(group)
-    compilations = tuple(_compilation(p, calls, lines) for p in group)
     sizes = {name: getattr(largest, name) if largest else None for name in _SIZES}
     return ProgramSummary(
         name=group[0].name,
@@ -122,17 +147,4 @@ def _summarize(
         line=compilations[0].line,
         compilations=compilations,
         **sizes,
-    )
-
-
-def _compilation(program: ProgramRecord, calls: Counter[int], lines: LineFinder) -> Compilation:
-    return Compilation(
-        program=program.number,
-        line=lines.line(program.stack),
-        reason=program.reason,
-        compile_s=program.compile_s,
-        from_cache=program.from_cache,
-        error=program.error,
-        parameter_shapes=program.parameter_shapes,
-        calls=calls[program.number],
     )
