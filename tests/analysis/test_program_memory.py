@@ -7,9 +7,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from program_strategies import ENTRY, programs
+from vtpu.analysis.program.argument_roles import Role
 from vtpu.analysis.program.live_ranges import Occupant, end_where_others_begin, find_occupants
 from vtpu.analysis.program.memory import analyse_memory, group_by
-from vtpu.program.memory import AllocationKind
+from vtpu.program.element_types import ElementType
+from vtpu.program.layouts import Layout
+from vtpu.program.memory import (
+    Allocation,
+    AllocationKind,
+    BufferAssignment,
+    LogicalBuffer,
+    Placed,
+    ProgramMemory,
+)
+from vtpu.program.modules import Computation, Instruction, Module
+from vtpu.program.shapes import ArrayShape
+
+F32 = ArrayShape(ElementType.F32, (128,), Layout((0,), ((128,),)))
 
 
 @given(programs())
@@ -69,3 +83,27 @@ def test_no_two_occupants_of_a_heap_take_a_byte_at_the_same_time(found):
         ] += 1
     assert taken.max(initial=0) <= 1
     assert sum(len(o.buffers) for o in kept) == len(found)
+
+
+def test_a_fusion_whose_result_a_collective_makes_is_one():
+    gather = Instruction(id=1, name="gather", opcode="all-gather", shape=F32)
+    handed_on = Instruction(id=2, name="cast", opcode="bitcast", shape=F32, operands=(1,))
+    fusion = Instruction(
+        id=3, name="fusion", opcode="fusion", shape=F32, called=(8,), op_name="jit(f)/jvp(a)/dot"
+    )
+    module = Module(
+        name="m",
+        entry=ENTRY,
+        computations={
+            8: Computation(id=8, name="fused", instructions=(gather, handed_on), root=2),
+            ENTRY: Computation(id=ENTRY, name="main", instructions=(fusion,), root=3),
+        },
+    )
+    heap = Allocation(
+        index=0, size=512, color=0, kind=AllocationKind.TEMP, placed=(Placed(3, 0, 512),)
+    )
+    assignment = BufferAssignment(
+        buffers={3: LogicalBuffer(id=3, size=512, color=0, instruction=3)}, allocations=(heap,)
+    )
+    (item,) = analyse_memory(ProgramMemory(module=module, assignment=assignment)).hbm.items
+    assert item.role is Role.COLLECTIVE

@@ -28,6 +28,8 @@ _COLLECTIVES = (
     "all-gather", "all-reduce", "all-to-all", "reduce-scatter", "collective-permute",
     "collective-broadcast", "ragged-all-to-all",
 )  # fmt: skip
+_HANDS_ON = ("bitcast", "copy", "get-tuple-element", "tuple")
+_LONGEST_CHAIN = 16
 _PHASE_ROLES = {
     Phase.FORWARD: Role.FORWARD,
     Phase.BACKWARD: Role.BACKWARD,
@@ -285,7 +287,30 @@ class _Describer:
             return Role.LOCAL
         if occupant.kind is AllocationKind.OUTPUT:
             return Role.TABLE if allocation.is_tuple else Role.OUTPUT
+        if definition and shape and self._is_collective(definition):
+            return Role.COLLECTIVE
         return _temporary_role(definition, shape, op_name)
+
+    def _is_collective(self, instruction: Instruction) -> bool:
+        """Also a fusion whose result a collective makes."""
+        for _ in range(_LONGEST_CHAIN):
+            opcode = instruction.opcode.removesuffix("-start").removesuffix("-done")
+            if opcode in _COLLECTIVES:
+                return True
+            following = self._maker(instruction)
+            if following is None:
+                return False
+            instruction = following
+        return False
+
+    def _maker(self, instruction: Instruction) -> Instruction | None:
+        """What makes the result of a fusion, or of an operation that only hands a value on."""
+        if instruction.opcode == "fusion" and instruction.called:
+            computation = self._module.computations.get(instruction.called[0])
+            return self._module.by_id.get(computation.root) if computation else None
+        if instruction.opcode in _HANDS_ON and instruction.operands:
+            return self._module.by_id.get(instruction.operands[0])
+        return None
 
 
 def _temporary_role(definition: Instruction | None, shape: ArrayShape | None, op_name: str) -> Role:
@@ -293,8 +318,6 @@ def _temporary_role(definition: Instruction | None, shape: ArrayShape | None, op
         return Role.TEMP
     if shape is None:
         return Role.TABLE
-    if definition.opcode.removesuffix("-start").removesuffix("-done") in _COLLECTIVES:
-        return Role.COLLECTIVE
     if definition.custom_call_target == "tpu_custom_call":
         return Role.KERNEL
     return _PHASE_ROLES[phase_of(op_name)]
