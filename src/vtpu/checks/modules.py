@@ -11,6 +11,7 @@ import numpy as np
 
 from vtpu.errors import UsageError
 from vtpu.reading import wire
+from vtpu.reading.hlo_text import parse_hlo_text
 
 _SHARDINGS = ("mhlo.sharding", "sdy.sharding")
 _TILES = re.compile(r"devices=\[([\d,]+)\]")
@@ -108,7 +109,7 @@ def _stablehlo(data: bytes) -> Any:
             return _parse_bytecode(context, data)
         text = _as_text(data)
         if text and text.lstrip().startswith("HloModule"):
-            return ir.Module.parse(hlo_to_stablehlo(_hlo_proto(text)), context=context)
+            return ir.Module.parse(hlo_to_stablehlo(parse_hlo_text(text)), context=context)
         if text:
             return ir.Module.parse(text, context=context)
         return ir.Module.parse(hlo_to_stablehlo(_inner_module(data)), context=context)
@@ -138,12 +139,6 @@ def _as_text(data: bytes) -> str:
     except UnicodeDecodeError:
         return ""
     return "" if "\0" in text else text
-
-
-def _hlo_proto(text: str) -> bytes:
-    from jaxlib import _hlo  # pyright: ignore[reportAttributeAccessIssue]
-
-    return _hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()
 
 
 def _inner_module(data: bytes) -> bytes:

@@ -32,6 +32,18 @@ def read_hlo_text(text: str) -> Module:
     Raises:
         HloTextError: the parser does not take it, or this jaxlib has none.
     """
+    try:
+        return read_module(parse_hlo_text(text))
+    except WireError as error:
+        raise HloTextError(_reason(error)) from error
+
+
+def parse_hlo_text(text: str) -> bytes:
+    """The `HloModuleProto` of the module that `text` prints.
+
+    Raises:
+        HloTextError: as `read_hlo_text`.
+    """
     if _depth(text) > _DEEPEST:
         raise HloTextError(f"brackets are nested more than {_DEEPEST} deep")
     try:
@@ -40,9 +52,8 @@ def read_hlo_text(text: str) -> Module:
         raise HloTextError("this release of jaxlib has no parser of HLO text") from error
     try:
         with _quiet():
-            data: bytes = hlo_module_from_text(text).as_serialized_hlo_module_proto()
-        return read_module(data)
-    except (RuntimeError, ValueError, WireError) as error:  # jaxlib raises XlaRuntimeError
+            return hlo_module_from_text(text).as_serialized_hlo_module_proto()
+    except (RuntimeError, ValueError) as error:  # jaxlib raises XlaRuntimeError
         raise HloTextError(_reason(error)) from error
 
 
