@@ -35,7 +35,9 @@ def test_processes_that_a_script_starts_in_turn_have_recordings_of_their_own(ben
     script = bench.script(STARTS.format(parent=USES.format(2)))
     files = ["run.vtpu", "run-2.vtpu", "run-3.vtpu", "run-4.vtpu"]
     for _ in range(2):  # the second run keeps the first's beside
-        ended = bench.vtpu("run", script)
+        ended = bench.vtpu("run", "--json", "report.json", script)
+        report = json.loads((bench.folder / "report.json").read_text())
+        assert report["other_recordings"] == [str(bench.folder / name) for name in files[1:]]
         assert sizes(bench.folder, *files) == [2, 3, 4, 5]
         paths = ", ".join(str(bench.folder / name) for name in files[1:])
         assert ended.stdout.endswith(f"\nOther processes of this run recorded {paths}\n")

@@ -88,12 +88,15 @@ def run_and_report(
     path, claim, problem = _claim(out)
     child = _start(arguments, {**_environment(on, host, path, run), **settings})
     status = _wait(child, lambda: _prepare_report(json))
+    others = _other_recordings(out.absolute(), path, str(run))
     with claim:
-        _report(path, status, json, problem)
+        _report(path, status, json, problem, others)
     if json and _is_empty(path):
         command = (sys.executable, *arguments)
-        _report_unused(on, wanted, host, command, status, json)
-    _name_other_recordings(out.absolute(), path, str(run), json)
+        _report_unused(on, wanted, host, command, status, json, others)
+    if others:
+        file = sys.stderr if json == "-" else sys.stdout
+        print(f"\nOther processes of this run recorded {', '.join(others)}", file=file)
     _clear_away(path, problem)
     if status < 0:
         _die_by(-status)
@@ -182,10 +185,12 @@ def _is_in_our_group(child: subprocess.Popen[bytes]) -> bool:
         return False
 
 
-def _report(path: Path, status: int, json: str | None, problem: str | None) -> None:
+def _report(
+    path: Path, status: int, json: str | None, problem: str | None, others: tuple[str, ...]
+) -> None:
     from vtpu.report.terminal import report_run
 
-    report_run(path, exit_code=status, json=json, problem=problem)
+    report_run(path, exit_code=status, json=json, problem=problem, other_recordings=others)
 
 
 def _is_empty(path: Path) -> bool:
@@ -205,25 +210,27 @@ def _clear_away(path: Path, problem: str | None) -> None:
 
 
 def _report_unused(
-    on: str, wanted: Slice, host: int, command: tuple[str, ...], status: int, json: str
+    on: str,
+    wanted: Slice,
+    host: int,
+    command: tuple[str, ...],
+    status: int,
+    json: str,
+    others: tuple[str, ...],
 ) -> None:
     from vtpu.cli.unused import report_unused
 
     try:
-        report_unused(on, wanted, host, command, status, json)
+        report_unused(on, wanted, host, command, status, json, others)
     except UsageError as error:  # the program's end counts, not the report's
         print(f"vtpu: {error}", file=sys.stderr)
 
 
-def _name_other_recordings(out: Path, own: Path, run: str, json: str | None) -> None:
-    """Says where the processes that the script started recorded, in one line."""
+def _other_recordings(out: Path, own: Path, run: str) -> tuple[str, ...]:
+    """Where the processes that the script started recorded."""
     beside = out.parent.glob(f"{glob.escape(out.stem)}-*{glob.escape(out.suffix)}")
     others = [p for p in beside if p != own and _run_recorded_at(p) == run]
-    others.sort(key=lambda p: (len(p.name), p.name))
-    if others:
-        paths = ", ".join(map(str, others))
-        file = sys.stderr if json == "-" else sys.stdout
-        print(f"\nOther processes of this run recorded {paths}", file=file)
+    return tuple(map(str, sorted(others, key=lambda p: (len(p.name), p.name))))
 
 
 def _run_recorded_at(path: Path) -> str | None:

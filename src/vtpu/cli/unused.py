@@ -16,9 +16,17 @@ _PROBLEM = "the program ended without using the TPU: nothing was recorded"
 
 
 def report_unused(
-    asked: str, wanted: Slice, host: int, command: tuple[str, ...], exit_code: int, json: str
+    asked: str,
+    wanted: Slice,
+    host: int,
+    command: tuple[str, ...],
+    exit_code: int,
+    json: str,
+    others: tuple[str, ...],
 ) -> None:
     """Writes the JSON report of such a run: the slice, the command, and that nothing happened.
+
+    `others`: where the processes that it started recorded.
 
     Raises:
         UsageError: the file cannot be written.
@@ -42,4 +50,4 @@ def report_unused(
         started_unix_s=time.time(),
     )
     nothing = Recording(run=run, exit_code=exit_code, problems=(_PROBLEM,))
-    write_json(run_as_json(summarize(nothing)), json)
+    write_json(run_as_json(summarize(nothing, others)), json)

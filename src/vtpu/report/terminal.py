@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
-from vtpu.analysis.run.summary import summarize
+from vtpu.analysis.run.summary import RunSummary, summarize
 from vtpu.errors import UsageError
 from vtpu.recording.file import append_exit_code, load_recording
 from vtpu.recording.recording import Recording
@@ -21,10 +21,18 @@ _NOT_USED = (
 )
 
 
-def report_run(path: Path, *, exit_code: int, json: str | None, problem: str | None) -> None:
+def report_run(
+    path: Path,
+    *,
+    exit_code: int,
+    json: str | None,
+    problem: str | None,
+    other_recordings: tuple[str, ...],
+) -> None:
     """Reports a run that just ended; notes its exit code in the file.
 
-    `problem`: why `path` is not the file that was asked for.
+    `problem`: why `path` is not the file that was asked for. `other_recordings`: files of the other
+    processes of the run.
     """
     if not path.exists():  # the program could not write it, and said so
         return
@@ -38,7 +46,7 @@ def report_run(path: Path, *, exit_code: int, json: str | None, problem: str | N
     if problem:
         recording = replace(recording, problems=(*recording.problems, problem))
     try:
-        report_recording(recording, None if problem else str(path), json)
+        _report(summarize(recording, other_recordings), None if problem else str(path), json)
     except UsageError as error:  # the program's end counts, not the report's
         print(f"vtpu: {error}", file=sys.stderr)
 
@@ -53,7 +61,12 @@ def report_recording(
     Raises:
         UsageError: the file for the JSON cannot be written.
     """
-    summary = summarize(recording)
+    _report(summarize(recording), path, json, file)
+
+
+def _report(
+    summary: RunSummary, path: str | None, json: str | None, file: TextIO | None = None
+) -> None:
     if json != "-":
         print_document(run_document(summary, path), file or sys.stdout)
     if json:

@@ -72,7 +72,11 @@ class ValuesSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
-    """A run in tables."""
+    """A run in tables.
+
+    `other_recordings`: files of the other processes that one `vtpu run` led to; null where that is not
+    known, as of a recording that is shown again.
+    """
 
     run: RunFacts
     programs: tuple[ProgramSummary, ...]
@@ -83,10 +87,11 @@ class RunSummary:
     fabricated_values: tuple[FabricatedValues, ...]
     unsupported_calls: tuple[UnsupportedCall, ...]
     problems: tuple[str, ...]
+    other_recordings: tuple[str, ...] | None = None
 
 
-def summarize(recording: Recording) -> RunSummary:
-    """The summary of a recording, also of one that was cut."""
+def summarize(recording: Recording, other_recordings: tuple[str, ...] | None = None) -> RunSummary:
+    """The summary of a recording, also of one that was cut. `other_recordings`: see there."""
     lines = LineFinder(recording)
     return RunSummary(
         run=run_facts(recording),
@@ -98,6 +103,7 @@ def summarize(recording: Recording) -> RunSummary:
         fabricated_values=find_fabricated_values(recording, lines),
         unsupported_calls=find_unsupported_calls(recording, lines),
         problems=problems_of(recording),
+        other_recordings=other_recordings,
     )
 
 
