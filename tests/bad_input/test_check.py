@@ -121,6 +121,7 @@ spread = S((64, 64), jnp.float32, sharding=NamedSharding(mesh, P("d")))
 text = "module { func.func @other() { return } }"
 exported = jax.export.export(jax.jit(f), platforms=["cuda"])(w, x)
 real = Mesh(np.array(jax.devices()[:2]), ("d",))
+portable = jax.export.export(jax.jit(f), platforms=["tpu"])(w, x).mlir_module_serialized
 inside = jax.jit(lambda x: jax.lax.with_sharding_constraint(x, NamedSharding(real, P("d"))))
 fit = dict(on="v5e:1x1", limit="1MiB")
 tries = {
@@ -130,6 +131,7 @@ tries = {
     "nothing": lambda: vtpu.check(b"", on="v5e:1x1"),
     "bytes": lambda: vtpu.check(b"\\0\\1garbage", on="v5e:1x1"),
     "bytecode": lambda: vtpu.check(b"ML\\xefRgarbage", on="v5e:1x1"),
+    "cut": lambda: vtpu.check(portable[: len(portable) // 2], on="v5e:1x1"),
     "hlo": lambda: vtpu.check("HloModule x garbage", on="v5e:1x1"),
     "no main": lambda: vtpu.check(text, on="v5e:1x1"),
     "for gpus": lambda: vtpu.check(exported, on="v5e:1x1"),
@@ -163,6 +165,7 @@ MESSAGES = {
     "nothing": "no program that can be compiled",
     "bytes": "no program that can be compiled",
     "bytecode": "no program that can be compiled",
+    "cut": "no program that can be compiled",
     "hlo": "no program that can be compiled",
     "no main": "has no function `main`",
     "for gpus": "exported for cuda. Export it for TPUs",

@@ -119,7 +119,7 @@ lowered = jitted.lower(*arrays)
 lowered.compile()
 note("lowered and compiled", vtpu.check(lowered))
 other = vtpu.check(jitted, *arrays, on="v5p-8")
-assert (other.slice.name, other.limit_bytes) == ("v5p:2x2x1", 102803437568)
+assert other.slice.name == "v5p:2x2x1" and other.limit_bytes > 90 * 2**30
 assert vtpu.check(lowered, on="v5p-8").need_bytes == other.need_bytes
 mesh = Mesh(np.array(jax.devices()), ("data",))
 inside = jax.jit(lambda x: jax.lax.with_sharding_constraint(x * 2, NamedSharding(mesh, P("data"))))

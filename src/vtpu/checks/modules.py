@@ -16,6 +16,7 @@ from vtpu.reading.hlo_text import parse_hlo_text
 _SHARDINGS = ("mhlo.sharding", "sdy.sharding")
 _TILES = re.compile(r"devices=\[([\d,]+)\]")
 _BYTECODE = b"ML\xefR"
+_PORTABLE = b"StableHLO_v"  # the producer, behind the version of the bytecode
 
 
 def start_compiling(target: str | bytes | bytearray, devices: Sequence[Any]) -> Callable[[], Any]:
@@ -122,14 +123,15 @@ def _stablehlo(data: bytes) -> Any:
 
 
 def _parse_bytecode(context: Any, data: bytes) -> Any:
+    """A module from bytecode. What is damaged must not come to StableHLO's reader, which crashes."""
     from jax.extend.mlir import deserialize_portable_artifact
     from jaxlib.mlir import ir
 
+    context.allow_unregistered_dialects = True  # the portable form is a dialect of its own
     with context:
-        try:
-            return deserialize_portable_artifact(data)
-        except Exception:
-            return ir.Module.parse(data)
+        module = ir.Module.parse(data)
+        is_portable = _PORTABLE in data[: len(_BYTECODE) + 16]
+        return deserialize_portable_artifact(data) if is_portable else module
 
 
 def _as_text(data: bytes) -> str:
