@@ -1,21 +1,21 @@
-"""Programs of a run that ran out of memory at compile time: by how much, and of what."""
+"""Programs of a run that ran out of memory at compile time: by how much, and of what.
+
+Every report asks; what takes a program apart is only loaded where one did not compile.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from vtpu.analysis.program.kernel_out_of_memory import KernelFailure
-from vtpu.analysis.program.memory import MemoryItem
-from vtpu.analysis.program.out_of_memory import (
-    Failure,
-    HbmFailure,
-    explain_error,
-    explain_failure,
-)
-from vtpu.analysis.program.recorded import memory_of
 from vtpu.analysis.source_lines import SourceLine, UserLines
 from vtpu.recording.recording import ProgramRecord, Recording
+
+if TYPE_CHECKING:
+    from vtpu.analysis.program.kernel_out_of_memory import KernelFailure
+    from vtpu.analysis.program.memory import MemoryItem
+    from vtpu.analysis.program.out_of_memory import Failure, HbmFailure
 
 _MOST_PROGRAMS = 8  # each is read as a whole: part of a second
 _MOST_BUFFERS = 5
@@ -79,6 +79,9 @@ def _alike(programs: Iterable[ProgramRecord]) -> list[list[ProgramRecord]]:
 
 
 def _explain(program: ProgramRecord, recording: Recording, lines: UserLines) -> Failure | None:
+    from vtpu.analysis.program.out_of_memory import explain_error, explain_failure
+    from vtpu.analysis.program.recorded import memory_of
+
     memory = memory_of(program, recording.run)
     if memory is None:
         return explain_error(program.error or "", lines)
@@ -86,6 +89,8 @@ def _explain(program: ProgramRecord, recording: Recording, lines: UserLines) -> 
 
 
 def _short(failure: Failure) -> CompileOutOfMemory:
+    from vtpu.analysis.program.kernel_out_of_memory import KernelFailure
+
     return _of_kernel(failure) if isinstance(failure, KernelFailure) else _of_hbm(failure)
 
 
