@@ -88,7 +88,8 @@ def test_what_is_no_recording_is_refused(bench: Bench, content: bytes | None, sa
 
 def test_a_recording_that_is_cut_is_replayed_up_to_the_cut_and_says_so(recorded: Bench) -> None:
     data = (recorded.folder / "run.vtpu").read_bytes()
-    said, covers = set(), set()
+    said: set[int] = set()
+    says_so: list[bool] = []
     for length in range(0, len(data), len(data) // 12):
         (recorded.folder / "cut.vtpu").write_bytes(data[:length])
         ended = recorded.vtpu("replay", "cut.vtpu")
@@ -96,9 +97,9 @@ def test_a_recording_that_is_cut_is_replayed_up_to_the_cut_and_says_so(recorded:
         assert ended.exit_code in (0, 2)
         if ended.exit_code == 0:
             assert "Problems\n" in ended.stdout
-            covers.add("the recording covers the first" in ended.stdout)
+            says_so.append("the recording covers the first" in ended.stdout)
         else:
             assert ended.stderr.startswith("vtpu: ")
         said.add(ended.exit_code)
     assert said == {0, 2}
-    assert True in covers  # not where the cut is behind the end that was recorded
+    assert any(says_so)  # none of those that are cut behind the recorded end

@@ -174,7 +174,9 @@ class _Compiling:
             return Answer(fits=False, need_bytes=None)
         except VtpuError:
             raise
-        except Exception as error:
+        except (
+            Exception
+        ) as error:  # the user's function raised: at the first size it is theirs to see
             if not self.checks:
                 raise
             return self._refused(batch, error)

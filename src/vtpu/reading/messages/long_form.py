@@ -8,16 +8,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from vtpu.reading.messages.cleaning import CleanText, is_gap
-from vtpu.reading.messages.patterns import Found, Where, cuttable, locate, size_of, spaced, text_of
-from vtpu.reading.messages.sums import doubtful_sums
-from vtpu.reading.messages.tables import Block, Entry, MemoryReport, Output, Part, Usage
-from vtpu.reading.printed.operators import parse_operator
+from vtpu.reading.messages.long_form_drafts import (
+    BlockDraft,
+    Draft,
+    EntryDraft,
+    is_decimal,
+    number_in,
+    size_in,
+)
+from vtpu.reading.messages.long_form_messages import finish
+from vtpu.reading.messages.patterns import Found, cuttable, size_of, spaced
+from vtpu.reading.messages.tables import Output, Part, Usage
 from vtpu.reading.printed.shapes import array_shape
 from vtpu.reading.printed.sizes import SIZE, PrintedSize, parse_size
-from vtpu.reading.text_dumps.usage_report import SpaceUsage, read_spaces
+from vtpu.reading.text_dumps.usage_report import read_spaces
 
 _KEYS = "Operator|Shape|Unpadded size|Extra memory due to padding|Tag|XLA label|Allocation type"
 _NAMES = "reserved|program|arguments|global|scoped|HLO temp|overlays|stack|spill"
@@ -70,7 +77,6 @@ _NOTE = re.compile(
         rf"(?:, (?P<percent>-?[\d.]{{1,9}})% fragmentation \((?P<fragmentation>-?{SIZE})\))?"
     )
 )
-_EXTRA = re.compile(rf"\s*(?P<extra>{SIZE})(?: \((?P<times>[\d.]{{1,12}})x expansion\))?")
 _FITTING_FILE = "deepsea_compiler_backend"
 
 
@@ -105,58 +111,12 @@ def _tokens(text: str) -> Iterator[_Token]:
             yield token
 
 
-# ---- messages while they are put together ------------------------------------------------------
-
-
-@dataclass(slots=True)
-class _BlockDraft:
-    space: str | None
-    total: PrintedSize | None
-    parts: list[Part] = field(default_factory=list[Part])
-    output: Output | None = None
-
-    def block(self) -> Block:
-        return Block(self.space, self.total, tuple(self.parts), self.output)
-
-
-@dataclass(slots=True)
-class _EntryDraft:
-    start: int
-    end: int
-    number: int | None = None
-    size: PrintedSize | None = None
-    fields: dict[str, str] = field(default_factory=dict[str, str])
-    is_closed: bool = False
-
-
-@dataclass(slots=True)
-class _Draft:
-    start: int
-    end: int
-    header: re.Match[str] | None = None
-    module: str | None = None
-    fits: bool = False
-    totals: list[_BlockDraft] = field(default_factory=list[_BlockDraft])
-    requirements: list[_BlockDraft] = field(default_factory=list[_BlockDraft])
-    open_block: _BlockDraft | None = None
-    table_space: str | None = None
-    last_number: int = 0
-    entries: list[_EntryDraft] = field(default_factory=list[_EntryDraft])
-    spaces: tuple[SpaceUsage, ...] = ()
-    usages: list[Usage] = field(default_factory=list[Usage])
-    spans: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
-
-    @property
-    def open_entry(self) -> _EntryDraft | None:
-        return self.entries[-1] if self.entries and not self.entries[-1].is_closed else None
-
-
 class _Reader:
     """Puts tokens together to messages."""
 
     def __init__(self, cleaned: CleanText, text: str) -> None:
         self._cleaned, self._text = cleaned, text
-        self._drafts: list[_Draft] = []
+        self._drafts: list[Draft] = []
         self._read_to = 0
 
     def take(self, token: _Token) -> None:
@@ -171,17 +131,17 @@ class _Reader:
 
     def finish(self) -> list[Found]:
         """The messages."""
-        return [_found(self._cleaned, self._text, draft) for draft in self._drafts]
+        return [finish(self._cleaned, self._text, draft) for draft in self._drafts]
 
     @property
-    def _draft(self) -> _Draft:
+    def _draft(self) -> Draft:
         return self._drafts[-1]
 
-    def _begin(self, token: _Token) -> _Draft:
-        self._drafts.append(_Draft(token.start, token.end))
+    def _begin(self, token: _Token) -> Draft:
+        self._drafts.append(Draft(token.start, token.end))
         return self._draft
 
-    def _current(self, token: _Token, *, is_new: bool) -> _Draft:
+    def _current(self, token: _Token, *, is_new: bool) -> Draft:
         """The message that is open; another one if there is none or the token cannot belong to it."""
         return self._begin(token) if is_new or not self._drafts else self._draft
 
@@ -200,7 +160,7 @@ class _Reader:
         is_new = not self._drafts or self._cannot_have_total(space, fits=fits)
         draft = self._current(token, is_new=is_new)
         draft.fits = draft.fits or fits
-        draft.open_block = _BlockDraft(space, _size(token.match["total"]))
+        draft.open_block = BlockDraft(space, size_in(token.match["total"]))
         draft.totals.append(draft.open_block)
         return token.end
 
@@ -228,7 +188,7 @@ class _Reader:
         is_new = not self._drafts or bool(self._draft.spaces) or self._is_of_another_space(space)
         is_new = is_new or any(block.space == space for block in self._draft.requirements)
         draft = self._current(token, is_new=is_new)
-        draft.open_block = _BlockDraft(space, _size(token.match["total"]))
+        draft.open_block = BlockDraft(space, size_in(token.match["total"]))
         draft.requirements.append(draft.open_block)
         return token.end
 
@@ -241,10 +201,10 @@ class _Reader:
         block.parts.append(_part(token.match))
         return token.end
 
-    def _orphan_block(self, token: _Token) -> _BlockDraft:
+    def _orphan_block(self, token: _Token) -> BlockDraft:
         """A block whose first line is missing."""
         draft = self._current(token, is_new=not self._drafts or bool(self._draft.entries))
-        draft.open_block = _BlockDraft(None, None)
+        draft.open_block = BlockDraft(None, None)
         is_total = token.match["name"] in _TOTAL_PARTS
         (draft.totals if is_total else draft.requirements).append(draft.open_block)
         return draft.open_block
@@ -259,13 +219,13 @@ class _Reader:
                 return None
             self._orphan_block_of_output(token)
         match = token.match
-        percent = float(match["percent"]) if _is_decimal(match["percent"]) else None
+        percent = float(match["percent"]) if is_decimal(match["percent"]) else None
         output = Output(size_of(match, "size"), percent, size_of(match, "shares"))
         self._draft.totals[-1].output = output
         return token.end
 
     def _orphan_block_of_output(self, token: _Token) -> None:
-        self._current(token, is_new=False).totals.append(_BlockDraft(None, None))
+        self._current(token, is_new=False).totals.append(BlockDraft(None, None))
 
     def _take_largest(self, token: _Token) -> int:
         is_new = bool(self._drafts) and bool(self._draft.entries)
@@ -278,7 +238,7 @@ class _Reader:
         number = int(token.match["number"])
         draft = self._current(token, is_new=bool(self._drafts) and self._is_another(token, number))
         draft.open_block, draft.last_number = None, number
-        entry = _EntryDraft(token.start, token.end, number, size_of(token.match, "size"))
+        entry = EntryDraft(token.start, token.end, number, size_of(token.match, "size"))
         draft.entries.append(entry)
         return token.end
 
@@ -300,13 +260,13 @@ class _Reader:
         entry.fields[key], entry.end = value, end
         return end
 
-    def _orphan_entry(self, token: _Token) -> _EntryDraft:
+    def _orphan_entry(self, token: _Token) -> EntryDraft:
         """An entry whose first lines are missing."""
         is_new = not self._drafts or self._draft.fits or bool(self._draft.spaces)
         is_new = is_new or (bool(self._draft.entries) and self._is_interrupted(token))
         draft = self._current(token, is_new=is_new)
         draft.open_block = None
-        draft.entries.append(_EntryDraft(token.start, token.end))
+        draft.entries.append(EntryDraft(token.start, token.end))
         return draft.entries[-1]
 
     def _is_credible(self, token: _Token, key: str, value: str) -> bool:
@@ -354,10 +314,6 @@ class _Reader:
 # ---- fields -------------------------------------------------------------------------------------
 
 
-def _size(text: str | None) -> PrintedSize | None:
-    return parse_size(text) if text and re.fullmatch(SIZE, text) else None
-
-
 #: How far is looked in a line; texts without any line breaks would take long otherwise.
 _NEAR = 1000
 
@@ -373,16 +329,8 @@ def _rest(text: str, at: int) -> str:
     return text[at : at + _NEAR].partition("\n")[0].strip()
 
 
-def _is_decimal(text: str | None) -> bool:
-    return text is not None and re.fullmatch(r"-?\d{1,9}(?:\.\d{1,9})?", text) is not None
-
-
-def _number(text: str | None) -> float | None:
-    return float(text) if text is not None and _is_decimal(text) else None
-
-
 def _part(match: re.Match[str]) -> Part:
-    name, size = " ".join(match["name"].split()), _size(match["size"])
+    name, size = " ".join(match["name"].split()), size_in(match["size"])
     note = _NOTE.search(match["note"] or "")
     if note is None:
         return Part(name, size)
@@ -394,10 +342,10 @@ def _part(match: re.Match[str]) -> Part:
     return Part(
         name,
         size,
-        _number(note["utilization"]),
+        number_in(note["utilization"]),
         size_of(note, "unpadded"),
         size_of(note, "padded"),
-        _number(note["percent"]),
+        number_in(note["percent"]),
         fragmentation,
     )
 
@@ -446,148 +394,3 @@ def _is_balanced(value: str) -> bool:
     quotes = len(re.findall(r'(?<!\\)"', value))
     opened = sum(value.count(c) for c in "([{")
     return quotes % 2 == 0 and opened <= sum(value.count(c) for c in ")]}")
-
-
-# ---- messages -----------------------------------------------------------------------------------
-
-
-def _found(cleaned: CleanText, text: str, draft: _Draft) -> Found:
-    entries = tuple(_entry(cleaned, entry) for entry in draft.entries)
-    is_cut = _is_cut(draft, entries, text)
-    where = locate(cleaned, _template(draft), draft.start, draft.end, is_cut=is_cut)
-    if where.code and where.template == "T1":
-        where = Where("T3", where.code, where.lines, where.is_cut)
-    header = draft.header
-    report = MemoryReport(
-        where=where,
-        has_header=header is not None,
-        fits=draft.fits,
-        space=(header["space"] if header else None) or _first_space(draft),
-        used=size_of(header, "used") if header else None,
-        capacity=size_of(header, "capacity") if header else None,
-        over=size_of(header, "over") if header else None,
-        module=text_of(header, "module") if header else draft.module,
-        totals=tuple(block.block() for block in draft.totals),
-        requirements=tuple(block.block() for block in draft.requirements),
-        entries=entries,
-        usage=draft.spaces,
-        usages=tuple(draft.usages),
-    )
-    problems = (*_problems(report), *_gaps(cleaned, draft))
-    return Found(draft.start, draft.end, report, problems, tuple(draft.spans))
-
-
-def _template(draft: _Draft) -> str:
-    if draft.fits:
-        return "T23"
-    if draft.spaces:
-        return "T27"
-    space = (draft.header["space"] if draft.header else None) or _first_space(draft)
-    return "T8" if space == "vmem" else "T1"
-
-
-def _first_space(draft: _Draft) -> str | None:
-    blocks = [*draft.totals, *draft.requirements]
-    named = [block.space for block in blocks if block.space]
-    if draft.table_space and not named:
-        return draft.table_space
-    if draft.spaces and not named:
-        return None
-    return named[0] if named else None
-
-
-def _entry(cleaned: CleanText, draft: _EntryDraft) -> Entry:
-    fields = draft.fields
-    extra = _EXTRA.match(fields.get("Extra memory due to padding", ""))
-    printed = re.match(SIZE, fields.get("Unpadded size", ""))
-    unpadded = parse_size(printed[0]) if printed else None
-    operator = fields.get("Operator")
-    shape = array_shape(fields.get("Shape"))
-    return Entry(
-        number=draft.number,
-        size=draft.size,
-        operator=parse_operator(operator) if operator is not None else None,
-        shape_text=fields.get("Shape"),
-        shape=shape,
-        unpadded=unpadded,
-        padding=_padding(draft, unpadded, extra),
-        expansion=_number(extra["times"]) if extra else None,
-        tag=fields.get("Tag"),
-        label=fields.get("XLA label"),
-        allocation_type=fields.get("Allocation type"),
-        lines=cleaned.lines_of(draft.start, draft.end),
-        # the allocation type is the last field; the line of signs behind it is often lost
-        is_cut=not draft.is_closed and "Allocation type" not in fields,
-    )
-
-
-def _padding(
-    draft: _EntryDraft, unpadded: PrintedSize | None, extra: re.Match[str] | None
-) -> PrintedSize | None:
-    """What tiles add. The line is missing where they add nothing, and where the text is cut."""
-    if extra:
-        return size_of(extra, "extra")
-    if "Unpadded size" not in draft.fields:
-        return None
-    has_next = any(k in draft.fields for k in ("XLA label", "Tag", "Allocation type"))
-    is_whole = draft.size is not None and draft.size == unpadded
-    return PrintedSize(0) if has_next or is_whole else None
-
-
-_NOTHING_MORE = re.compile(r"[\s\0]*\Z")
-
-
-def _is_cut(draft: _Draft, entries: tuple[Entry, ...], text: str) -> bool:
-    if entries:
-        return entries[-1].is_cut
-    is_last = _NOTHING_MORE.match(text, draft.end) is not None
-    header_is_cut = draft.header is not None and draft.header["end"] is None
-    return header_is_cut or (is_last and draft.table_space is not None)
-
-
-def _problems(report: MemoryReport) -> Iterator[str]:
-    first, last = report.where.lines
-    here = f"line {first}" if first == last else f"lines {first} to {last}"
-    if not report.has_header and not report.fits:
-        yield (
-            f'{here}: the first line ("Ran out of memory in memory space …") is missing:'
-            " what was used and what the limit is are unknown"
-        )
-    yield from (f"{here}: {problem}" for problem in _numbering(report))
-    yield from (
-        f"line {entry.lines[1]}: {_name(entry)} ends early"
-        for entry in report.entries
-        if entry.is_cut
-    )
-    if report.where.is_cut and not report.entries:
-        yield f"line {last}: the message ends early"
-    yield from (f"{here}: {problem}" for problem in doubtful_sums(report))
-
-
-def _name(entry: Entry) -> str:
-    return f"entry {entry.number}" if entry.number is not None else "an entry without number"
-
-
-def _numbering(report: MemoryReport) -> Iterator[str]:
-    """Entries that are missing in the table."""
-    expected = 1
-    for entry in report.entries:
-        if entry.number is None:
-            yield "the first lines of an entry are missing: its number and size are unknown"
-            continue
-        if entry.number == 1:
-            expected = 1
-        if entry.number > expected:
-            last = entry.number - 1
-            missing = (
-                f"entry {last} is" if last == expected else f"entries {expected} to {last} are"
-            )
-            yield f"{missing} missing in the table"
-        expected = entry.number + 1
-
-
-def _gaps(cleaned: CleanText, draft: _Draft) -> Iterator[str]:
-    first, last = cleaned.lines_of(draft.start, draft.end)
-    for number in range(first, last + 1):
-        if is_gap(cleaned.line(number)):
-            yield f"line {number}: lines were left out here"
