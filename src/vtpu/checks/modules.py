@@ -56,9 +56,9 @@ def _exported(data: bytes) -> Any:
 
     try:
         return jax.export.deserialize(bytearray(data))
-    except (
-        Exception
-    ):  # flatbuffers raises whatever foreign bytes lead it to: then they are another form
+    except ImportError:
+        raise
+    except Exception:  # whatever foreign bytes lead flatbuffers to: then they are another form
         return None
 
 
