@@ -6,6 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from vtpu.program.locations import Frame
+from vtpu.program.operations import (
+    Collective,
+    ConvolutionDimensions,
+    DotDimensions,
+    WindowDimension,
+)
 from vtpu.program.shapes import Shape
 
 
@@ -16,6 +22,9 @@ class Instruction:
     `op_name` is JAX's path of the operation, `jit(step)/jvp(layer_3)/dot_general`; of an entry
     parameter the user's name of the argument, `params['w']`. `stack` numbers the module's stacks;
     older modules have a `place` of their own instead.
+
+    `value` is that of a constant which is one integer, `direction` that of a comparison, `attributes`
+    are JSON that the compiler's back end keeps with it (`backend_config`).
     """
 
     id: int
@@ -30,6 +39,14 @@ class Instruction:
     tuple_index: int | None = None
     custom_call_target: str = ""
     place: Frame | None = None
+    dimensions: tuple[int, ...] = ()
+    window: tuple[WindowDimension, ...] = ()
+    dot: DotDimensions | None = None
+    convolution: ConvolutionDimensions | None = None
+    collective: Collective | None = None
+    value: int | None = None
+    direction: str = ""
+    attributes: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

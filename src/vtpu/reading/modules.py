@@ -11,7 +11,7 @@ from vtpu.program.layouts import Layout
 from vtpu.program.locations import Frame
 from vtpu.program.modules import Alias, Computation, Instruction, Module
 from vtpu.program.shapes import ArrayShape, Shape
-from vtpu.reading import wire
+from vtpu.reading import operations, wire
 
 _HLO_PROTO_MODULE = 1  # of HloProto, and of HloModuleProtoWithConfig
 _TUPLE = 13
@@ -90,6 +90,14 @@ class _Reader:
             tuple_index=wire.last_int(fields, 13) if opcode == "get-tuple-element" else None,
             custom_call_target=wire.last_text(fields, 28),
             place=place,
+            dimensions=wire.all_ints(fields, 14) if 14 in fields else (),
+            window=operations.window(fields),
+            dot=operations.dot_dimensions(fields),
+            convolution=operations.convolution_dimensions(fields),
+            collective=operations.collective(fields),
+            value=operations.integer_value(fields) if opcode == "constant" else None,
+            direction=wire.last_text(fields, 63) if 63 in fields else "",
+            attributes=bytes(wire.last_bytes(fields, 43)) if 43 in fields else b"",
         )
 
     def _shape(self, data: memoryview) -> Shape:
