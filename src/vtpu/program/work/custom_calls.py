@@ -16,12 +16,19 @@ _NOTHING = {
     "SPMDFullToShardShape", "SPMDShardToFullShape", "Sharding", "SliceBitcast",
     "annotate_device_placement",
 }  # fmt: skip
+#: The two halves of 64-bit numbers, which are kept apart, taken from an array and put together.
+_MOVES = {"X64Combine", "X64SplitHigh", "X64SplitLow"}
 KERNEL = "tpu_custom_call"
 
 
 def does_nothing(target: str) -> bool:
     """Whether a custom call only names memory."""
     return target in _NOTHING
+
+
+def only_moves(target: str) -> bool:
+    """Whether a custom call writes its results without computing anything."""
+    return target in _MOVES
 
 
 def author_estimate(attributes: bytes) -> Mapping[str, int] | None:

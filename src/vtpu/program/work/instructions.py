@@ -16,7 +16,7 @@ from vtpu.program.work.amounts import (
     added_spaces,
 )
 from vtpu.program.work.arithmetic import ops_of
-from vtpu.program.work.custom_calls import author_estimate, does_nothing
+from vtpu.program.work.custom_calls import author_estimate, does_nothing, only_moves
 from vtpu.program.work.matrix_products import product_of
 from vtpu.program.work.traffic import padded_bytes, read_by, written_by
 from vtpu.program.work.transfers import transfer_of
@@ -103,6 +103,9 @@ def _asynchronous(module: Module, instruction: Instruction) -> Work:
 
 
 def _custom_call(module: Module, instruction: Instruction) -> Work:
+    if only_moves(instruction.custom_call_target):
+        written = written_by(module, instruction)
+        return Work(read=read_by(module, instruction), written=written)
     estimate = author_estimate(instruction.attributes)
     known = estimate is not None
     return Work(

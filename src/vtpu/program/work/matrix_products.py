@@ -11,10 +11,16 @@ from __future__ import annotations
 from functools import lru_cache
 from math import gcd, prod
 
+from vtpu.program.element_types import ElementType
 from vtpu.program.modules import Instruction, Module
-from vtpu.program.operations import WindowDimension
+from vtpu.program.operations import Precision, WindowDimension
 from vtpu.program.shapes import ArrayShape
 from vtpu.program.work.amounts import MatrixProduct
+
+#: Batch, m, n and k; and the multiply-adds.
+_Sizes = tuple[tuple[int, int, int, int], int]
+
+_PASSES = {Precision.DEFAULT: 1, Precision.HIGH: 3, Precision.HIGHEST: 6}
 
 
 def product_of(module: Module, instruction: Instruction) -> MatrixProduct | None:
@@ -28,14 +34,28 @@ def product_of(module: Module, instruction: Instruction) -> MatrixProduct | None
     lhs, rhs = sides
     if not isinstance(lhs, ArrayShape) or not isinstance(rhs, ArrayShape):
         return None
-    if instruction.opcode == "dot":
-        return _dot(instruction, lhs, rhs, result)
-    return _convolution(instruction, lhs, rhs, result)
+    found = (_dot if instruction.opcode == "dot" else _convolution)(instruction, lhs, rhs, result)
+    if found is None:
+        return None
+    sizes, multiply_adds = found
+    batch, m, n, k = sizes
+    is_wide = ElementType.F32 in (lhs.element_type, rhs.element_type)
+    return MatrixProduct(
+        batch=batch,
+        m=m,
+        n=n,
+        k=k,
+        multiply_adds=multiply_adds,
+        lhs=lhs.element_type,
+        rhs=rhs.element_type,
+        result=result.element_type,
+        passes=_PASSES[instruction.precision] if is_wide else 1,
+    )
 
 
 def _dot(
-    instruction: Instruction, lhs: ArrayShape, rhs: ArrayShape, result: ArrayShape
-) -> MatrixProduct | None:
+    instruction: Instruction, lhs: ArrayShape, rhs: ArrayShape, _result: ArrayShape
+) -> _Sizes | None:
     roles = instruction.dot
     if roles is None:
         return None
@@ -43,12 +63,12 @@ def _dot(
     batch = prod(lhs.dims[d] for d in roles.lhs_batch)
     m = prod(s for d, s in enumerate(lhs.dims) if d not in roles.lhs_contracting + roles.lhs_batch)
     n = prod(s for d, s in enumerate(rhs.dims) if d not in roles.rhs_contracting + roles.rhs_batch)
-    return _product((batch, m, n, k), batch * m * n * k, lhs, rhs, result)
+    return (batch, m, n, k), batch * m * n * k
 
 
 def _convolution(
     instruction: Instruction, lhs: ArrayShape, rhs: ArrayShape, result: ArrayShape
-) -> MatrixProduct | None:
+) -> _Sizes | None:
     roles = instruction.convolution
     if roles is None:
         return None
@@ -70,27 +90,7 @@ def _convolution(
         else:
             m *= places
             k *= -(-pairs // places) if places else 0
-    return _product((batch, m, n, k), multiply_adds, lhs, rhs, result)
-
-
-def _product(
-    sizes: tuple[int, int, int, int],
-    multiply_adds: int,
-    lhs: ArrayShape,
-    rhs: ArrayShape,
-    result: ArrayShape,
-) -> MatrixProduct:
-    batch, m, n, k = sizes
-    return MatrixProduct(
-        batch=batch,
-        m=m,
-        n=n,
-        k=k,
-        multiply_adds=multiply_adds,
-        lhs=lhs.element_type,
-        rhs=rhs.element_type,
-        result=result.element_type,
-    )
+    return (batch, m, n, k), multiply_adds
 
 
 @lru_cache(maxsize=4096)
