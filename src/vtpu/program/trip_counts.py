@@ -29,7 +29,8 @@ _COMPUTED: dict[str, Callable[..., int]] = {
     "maximum": max,
     "minimum": min,
 }
-_DEEPEST = 200  # of a chain of values; a module that nests deeper is damaged
+_LONGEST = 500  # a chain through which a value comes unchanged; longer ones are in damaged modules
+_DEEPEST = 12  # sums of sums: each level may double what there is to look at
 
 _Index = tuple[int, ...]
 
@@ -192,7 +193,7 @@ class TripCounts:
         self, value: _Value, *, is_negated: bool = False
     ) -> tuple[_Scalar, str, _Scalar] | None:
         """What a condition compares, through the fusions and calls that it is wrapped in."""
-        for _ in range(_DEEPEST):
+        for _ in range(_LONGEST):
             instruction = value.instruction
             if instruction.opcode == "compare" and instruction.direction in _NEGATED:
                 sides = [self._scalar(v, (), 0, is_open=True) for v in self._operands(value)]
@@ -214,7 +215,7 @@ class TripCounts:
         self, value: _Value, index: _Index, depth: int, *, is_open: bool = False
     ) -> _Scalar | None:
         """A value's element at an index. `is_open`: a loop's own parameter is a source."""
-        for _ in range(_DEEPEST):
+        for _ in range(_LONGEST):
             further = self._further(value, index)
             if further is None:
                 return self._ending(value, index, depth, is_open=is_open)
@@ -252,7 +253,7 @@ class TripCounts:
             case opcode if opcode in _COMPUTED:
                 return self._computed(value, depth, is_open=is_open)
             case "while":
-                return self._after_loop(value, index, depth)
+                return self._after_loop(value, index, depth, is_open=is_open)
             case "parameter" if not is_open:
                 return self._handed_in(instruction, index, depth)
             case _:
@@ -267,7 +268,9 @@ class TripCounts:
             return None
         return _combined(value.instruction, known)
 
-    def _after_loop(self, value: _Value, index: _Index, depth: int) -> _Scalar | None:
+    def _after_loop(
+        self, value: _Value, index: _Index, depth: int, *, is_open: bool
+    ) -> _Scalar | None:
         """An element of what a loop leaves: as it was, or its variable after the last run."""
         loop = value.instruction
         opaque = _Scalar((loop.id, index), 0)
@@ -277,7 +280,7 @@ class TripCounts:
         times = 0 if step == 0 else self.of(loop)
         if step is None or times is None:
             return opaque
-        before = self._scalar(self._operands(value)[0], index, depth + 1)
+        before = self._scalar(self._operands(value)[0], index, depth + 1, is_open=is_open)
         return before and _Scalar(before.source, before.offset + step * times)
 
     def _handed_in(self, parameter: Instruction, index: _Index, depth: int) -> _Scalar | None:
