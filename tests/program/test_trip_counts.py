@@ -4,10 +4,10 @@ import operator
 from collections.abc import Callable
 
 import pytest
-from hlo_texts import module_of, text_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hlo_texts import module_of, text_of
 from vtpu.program.modules import Instruction, Module
 from vtpu.program.trip_counts import runs, trip_count
 from vtpu.reading.hlo_text import read_hlo_text

@@ -3,13 +3,13 @@ from __future__ import annotations
 from math import prod
 
 import pytest
-from hlo_texts import module_of, text_of, xla_cost
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from hlo_texts import module_of, text_of, xla_cost
 from vtpu.program.memory import MemorySpace
 from vtpu.program.modules import Module
-from vtpu.program.work import Payload, Transfer, Work, work_of
+from vtpu.program.work import Part, Payload, Transfer, Work, collective_in, work_of
 from vtpu.reading.hlo_text import HloTextError, read_hlo_text
 
 HBM, VMEM, HOST = MemorySpace.HBM, MemorySpace.VMEM, MemorySpace.HOST
@@ -432,6 +432,71 @@ def test_a_collective_takes_in_its_operand_and_gives_its_result(
     found = work(f"a = f32[1024,1024]{TILED} parameter(0)", line, before=ADD)
     assert found.payload == Payload(*payload)
     assert (found.read, found.written) == ({HBM: payload[0]}, {HBM: payload[1]})
+
+
+def test_a_sum_that_is_cut_at_once_is_a_reduce_scatter() -> None:
+    module = module_of(
+        f"a = f32[1024,1024]{TILED} parameter(0)",
+        f"ROOT f = f32[256,1024]{TILED} fusion(a), kind=kCustom, calls=fused",
+        before=f"{ADD}\nfused {{ a = f32[1024,1024]{TILED} parameter(0)\n"
+        f" s = f32[1024,1024]{TILED} all-reduce(a), replica_groups={{{{0,1,2,3}}}}, to_apply=add\n"
+        " i = u32[] partition-id()\n z = u32[] constant(0)\n"
+        f" ROOT d = f32[256,1024]{TILED} dynamic-slice(s, i, z), dynamic_slice_sizes={{256,1024}} }}",
+    )
+    fusion = module.result()
+    assert fusion is not None
+    found = collective_in(module, fusion)
+    assert found is not None
+    assert (found.kind, found.part) == ("reduce-scatter", Part.WHOLE)
+    assert work_of(module, fusion).payload == Payload(BIG, BIG // 4)
+    assert work_of(module, fusion).read == {HBM: BIG}
+
+
+_STEPS = '{"async_collective_fusion_config":{"flag_start":"2","flag_end":"8"}}'
+_GATHER = (
+    f"g = f32[4096,1024]{TILED} all-gather(a), dimensions={{0}}, replica_groups={{{{0,1,2,3}}}}, "
+    f"backend_config={_STEPS}"
+)
+_PAIR = f"(f32[1024,1024]{TILED}, f32[4096,1024]{TILED})"
+
+
+def test_a_collective_that_fusions_move_on_is_counted_at_its_start() -> None:
+    """The fusion in between reads and writes only what it computes itself."""
+    before = f"""
+    start {{ a = f32[1024,1024]{TILED} parameter(0)
+      {_GATHER}
+      ROOT s = {_PAIR} custom-call(g), custom_call_target="AsyncCollectiveStart" }}
+    between {{ a = f32[1024,1024]{TILED} parameter(0)
+      b = f32[4096,1024]{TILED} parameter(1)
+      x = f32[8,1024]{TILED} parameter(2)
+      {_GATHER}
+      y = f32[8,1024]{TILED} negate(x)
+      ROOT t = (f32[8,1024]{TILED}, f32[1024,1024]{TILED}, f32[4096,1024]{TILED}) tuple(y, a, g) }}
+    done {{ a = f32[1024,1024]{TILED} parameter(0)
+      b = f32[4096,1024]{TILED} parameter(1)
+      {_GATHER}
+      ROOT d = f32[4096,1024]{TILED} custom-call(a, b, g), custom_call_target="AsyncCollectiveDone" }}"""
+    module = module_of(
+        f"a = f32[1024,1024]{TILED} parameter(0)",
+        f"x = f32[8,1024]{TILED} parameter(1)",
+        f"s = {_PAIR} fusion(a), kind=kCustom, calls=start",
+        f"s.0 = f32[1024,1024]{TILED} get-tuple-element(s), index=0",
+        f"s.1 = f32[4096,1024]{TILED} get-tuple-element(s), index=1",
+        f"c = (f32[8,1024]{TILED}, f32[1024,1024]{TILED}, f32[4096,1024]{TILED}) fusion(s.0, s.1, x), kind=kLoop, calls=between",
+        f"c.1 = f32[1024,1024]{TILED} get-tuple-element(c), index=1",
+        f"c.2 = f32[4096,1024]{TILED} get-tuple-element(c), index=2",
+        f"ROOT d = f32[4096,1024]{TILED} fusion(c.1, c.2), kind=kCustom, calls=done",
+        before=before,
+    )
+    fusions = [i for i in module.computations[module.entry].instructions if i.opcode == "fusion"]
+    parts = [collective_in(module, f) for f in fusions]
+    assert [p and p.part for p in parts] == [Part.START, Part.CONTINUED, Part.DONE]
+    start, between, done = (work_of(module, f) for f in fusions)
+    assert start.payload == Payload(BIG, 4 * BIG)
+    assert (start.read, start.written) == ({HBM: BIG}, {HBM: 4 * BIG})
+    assert (between.read, between.written) == ({HBM: 8 * 4096}, {HBM: 8 * 4096})
+    assert between.vector_ops == 8 * 1024
+    assert done == Work()
 
 
 # ---- kernels -----------------------------------------------------------------------------------
