@@ -61,7 +61,8 @@ class Block:
 class Window:
     """What of an operand or result a place in the grid sees: its size, and the function for where.
 
-    Without a function all of it is seen, and it is not copied.
+    Without a function it is seen as a whole and copied once; without a size too it stays where it is,
+    and the kernel copies of it what it wants.
     """
 
     bounds: tuple[int, ...] = ()

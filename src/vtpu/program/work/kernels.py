@@ -63,11 +63,19 @@ def kernel_work(kernel: Kernel, operands: Sequence[Operand], results: Sequence[O
     known, arrays = given(kernel.body.arguments, grid, prefetched)
     count.block(kernel.body, known, arrays, np.ones((1,) * len(grid)))
     windows = [*operands[kernel.scalar_prefetch :], *results]
-    for number, (window, operand) in enumerate(zip(kernel.windows, windows, strict=False)):
+    for number, (window, operand) in enumerate(zip(_windows(kernel), windows, strict=False)):
         is_result = number >= len(operands) - kernel.scalar_prefetch
         times = _copies(kernel, window, grid, prefetched)
         count.window(window, operand.shape, times, is_result=is_result)
     return count.work()
+
+
+def _windows(kernel: Kernel) -> tuple[Window, ...]:
+    """The kernel's windows; without a grid it has what it is given in VMEM as a whole."""
+    if kernel.windows:
+        return kernel.windows
+    arguments = kernel.body.arguments[len(kernel.grid) + kernel.scalar_prefetch :]
+    return tuple(Window(bounds=a.type.dims if a.type.memory == "vmem" else ()) for a in arguments)
 
 
 def _copies(
@@ -76,7 +84,7 @@ def _copies(
     """How often a window is copied; None when it depends on data: then at every place at most."""
     function = kernel.functions.get(window.transform)
     if function is None:
-        return 0
+        return 1
     whole = prod(kernel.grid)
     index = returned(function, grid, prefetched)
     places_known = [i for i in index if i is not None]
