@@ -44,7 +44,7 @@ def work_of(module: Module, instruction: Instruction, kernels: KernelWork | None
     opcode = instruction.opcode
     if opcode in _NOTHING or opcode.endswith(("-done", "-update")):
         return NOTHING
-    if opcode == "copy-start":
+    if opcode in ("copy-start", "infeed", "outfeed", "recv", "send"):
         return _copy(module, instruction)
     if opcode == "async-start":
         return _asynchronous(module, instruction, kernels)
