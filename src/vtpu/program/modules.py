@@ -10,6 +10,7 @@ from vtpu.program.operations import (
     Collective,
     ConvolutionDimensions,
     DotDimensions,
+    Precision,
     WindowDimension,
 )
 from vtpu.program.shapes import Shape
@@ -46,6 +47,7 @@ class Instruction:
     collective: Collective | None = None
     value: int | None = None
     direction: str = ""
+    precision: Precision = Precision.DEFAULT
     attributes: bytes = field(default=b"", repr=False)
 
 

@@ -96,6 +96,7 @@ class _Reader:
             convolution=operations.convolution_dimensions(fields),
             collective=operations.collective(fields),
             value=operations.integer_value(fields) if opcode == "constant" else None,
+            precision=operations.precision(fields),
             direction=wire.last_text(fields, 63) if 63 in fields else "",
             attributes=bytes(wire.last_bytes(fields, 43)) if 43 in fields else b"",
         )

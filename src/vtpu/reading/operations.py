@@ -12,11 +12,13 @@ from vtpu.program.operations import (
     Collective,
     ConvolutionDimensions,
     DotDimensions,
+    Precision,
     WindowDimension,
 )
 from vtpu.reading import wire
 
 _SIGNED = {4, 5}  # S32, S64
+_PRECISIONS = set(map(int, Precision))
 _INTEGERS = {4: 4, 5: 5, 8: 6, 9: 7}  # PrimitiveType: field of LiteralProto
 
 
@@ -31,6 +33,14 @@ def dot_dimensions(fields: wire.Fields) -> DotDimensions | None:
         lhs_batch=wire.all_ints(numbers, 3),
         rhs_batch=wire.all_ints(numbers, 4),
     )
+
+
+def precision(fields: wire.Fields) -> Precision:
+    """The precision of a product: that of its more precise operand."""
+    if 51 not in fields:
+        return Precision.DEFAULT
+    asked = wire.all_ints(wire.group(wire.last_bytes(fields, 51)), 1)
+    return max((Precision(p) for p in asked if p in _PRECISIONS), default=Precision.DEFAULT)
 
 
 def window(fields: wire.Fields) -> tuple[WindowDimension, ...]:
