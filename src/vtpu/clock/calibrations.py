@@ -52,7 +52,9 @@ class Calibration:
 def calibration_of(generation: str) -> Calibration:
     """The calibration of a generation, or what all others share where it has none of its own."""
     file = _FOLDER / f"{generation}.toml"
-    data = tomllib.loads((file if file.exists() else _FOLDER / f"{_SHARED}.toml").read_text("utf-8"))
+    data = tomllib.loads(
+        (file if file.exists() else _FOLDER / f"{_SHARED}.toml").read_text("utf-8")
+    )
     return read_calibration(generation, data)
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from vtpu.clock.hints import hints_of
+from vtpu.clock.facts import Facts, Part
 from vtpu.clock.machine import Machine
 from vtpu.clock.operations import core_time, kernel_time, within
 from vtpu.clock.program_time import Lane, OperationTime, Source
 from vtpu.clock.resources import Resource
-from vtpu.clock.traffic import Collective, Part, collective_of, collectives_in, part_of
+from vtpu.clock.traffic import Collective, collective_of
 from vtpu.program.memory import MemorySpace
-from vtpu.program.modules import Instruction, Module
-from vtpu.program.work import Work, work_of
+from vtpu.program.modules import Instruction
+from vtpu.program.work import Work
 
 _KERNEL = "tpu_custom_call"
 
@@ -39,10 +39,10 @@ class Cost:
 
 
 class Costs:
-    """Costs of a module's instructions. Each is computed once."""
+    """Costs of a module's instructions on a machine. Each is computed once."""
 
-    def __init__(self, module: Module, machine: Machine) -> None:
-        self._module = module
+    def __init__(self, facts: Facts, machine: Machine) -> None:
+        self._facts = facts
         self._machine = machine
         self._known: dict[int, Cost] = {}
 
@@ -53,11 +53,11 @@ class Costs:
         return self._known[instruction.id]
 
     def _cost(self, instruction: Instruction) -> Cost:
-        work = work_of(self._module, instruction)
-        part = part_of(self._module, instruction)
+        work = self._facts.work(instruction)
+        part = self._facts.part(instruction)
         if part is Part.DONE:
             return Cost(0.0, Lane.CORE, Source.NOTHING, work)
-        found = list(collectives_in(self._module, instruction))
+        found = list(self._facts.collectives(instruction))
         if found and part is not Part.CONTINUATION:
             return self._communicating(instruction, found, work)
         if work.transfers:
@@ -66,12 +66,12 @@ class Costs:
             return _on_core(work, kernel_time(work, self._machine))
         if _does_nothing(work):
             return Cost(0.0, Lane.CORE, Source.NOTHING, work)
-        return _on_core(work, core_time(work, hints_of(instruction), self._machine))
+        return _on_core(work, core_time(work, self._facts.hints(instruction), self._machine))
 
     def _communicating(
-        self, instruction: Instruction, collectives: list[Instruction], work: Work
+        self, instruction: Instruction, collectives: list[tuple[Instruction, bool]], work: Work
     ) -> Cost:
-        each = [collective_of(self._module, c, self._machine) for c in collectives]
+        each = [self._collective(*c) for c in collectives]
         known = tuple(c for c in each if c is not None)
         times = [c.traffic.seconds for c in known]
         if len(known) < len(each) or any(time is None for time in times):
@@ -81,12 +81,17 @@ class Costs:
             busy[c.traffic.bound] = busy.get(c.traffic.bound, 0.0) + (c.traffic.seconds or 0.0)
         seconds = sum(busy.values())
         if instruction.opcode == "fusion":
-            inside = core_time(work, hints_of(instruction), self._machine)
+            inside = core_time(work, self._facts.hints(instruction), self._machine)
             if inside is not None:
                 busy |= inside[0]
                 seconds = max(seconds, inside[1])
         lane = Lane.NETWORK if Resource.DCN in busy else Lane.LINKS
         return Cost(seconds, lane, Source.COLLECTIVE, work, busy, known)
+
+    def _collective(self, instruction: Instruction, is_sliced: bool) -> Collective | None:
+        payload = self._facts.work(instruction).payload
+        assert payload is not None, "collectives have a payload"
+        return collective_of(self._facts.module, instruction, payload, is_sliced, self._machine)
 
     def _transferring(self, work: Work) -> Cost:
         start = self._machine.calibration.transfer_s
@@ -115,9 +120,9 @@ def _on_core(work: Work, found: tuple[object, float, Source] | None) -> Cost:
 
 
 def _does_nothing(work: Work) -> bool:
-    return not (work.flops or work.vector_ops or work.transcendentals or work.read or work.written) and (
-        work.flops is not None
-    )
+    return not (
+        work.flops or work.vector_ops or work.transcendentals or work.read or work.written
+    ) and (work.flops is not None)
 
 
 def operation_time(

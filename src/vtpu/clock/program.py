@@ -5,28 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vtpu.clock.costs import Costs, operation_time
+from vtpu.clock.facts import Facts
 from vtpu.clock.machine import Machine
 from vtpu.clock.operations import within
 from vtpu.clock.program_time import OperationTime, ProgramTime
 from vtpu.clock.schedule import Schedule
 from vtpu.program.modules import Module
-from vtpu.program.trip_counts import runs, trip_count
 
 
-def program_time(module: Module, machine: Machine) -> ProgramTime:
+def program_time(module: Module, machine: Machine, facts: Facts | None = None) -> ProgramTime:
     """How long one execution of `module` takes on one device of `machine`, and where the time goes.
 
     Every time is modelled; the whole has the error that calibration found for whole programs, an operation
     that for operations. Operations without a model are not in the total: `without_model` names them.
+    `facts` saves reading the module again for another machine.
     """
-    costs = Costs(module, machine)
-    counts = runs(module)
-    loops = [i for c in counts for i in module.computations[c].instructions if i.opcode == "while"]
-    trips = {loop.id: trip_count(module, loop) for loop in loops}
-    schedule = Schedule(module, costs, trips)
+    facts = facts or Facts(module)
+    costs = Costs(facts, machine)
+    schedule = Schedule(facts, costs)
     total = schedule.run(module.entry)
     exposed = schedule.exposed[module.entry]
-    operations = _operations(module, costs, counts, machine.calibration.operation_error)
+    operations = _operations(module, costs, facts.runs, machine.calibration.operation_error)
     without = tuple(o.instruction for o in operations.values() if o.time is None)
     return ProgramTime(
         total=within(total, machine.calibration.program_error),

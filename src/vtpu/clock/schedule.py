@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from vtpu.clock.costs import Cost, Costs
+from vtpu.clock.facts import Facts, Part
 from vtpu.clock.program_time import Lane, Pass, Span
 from vtpu.clock.resources import Resource
-from vtpu.clock.traffic import Part, part_of
-from vtpu.program.modules import Computation, Instruction, Module
+from vtpu.program.modules import Instruction
 
 _LOOPS = "while"
 _CALLS = ("call", "conditional")
@@ -42,13 +42,13 @@ class _State:
 class Schedule:
     """Passes through the computations of a module.
 
-    `trips` gives how often a loop runs; where it is not known, the loop is taken to run once.
+    A loop of which nothing tells how often it runs is taken to run once.
     """
 
-    def __init__(self, module: Module, costs: Costs, trips: Mapping[int, int | None]) -> None:
-        self._module = module
+    def __init__(self, facts: Facts, costs: Costs) -> None:
+        self._facts = facts
+        self._module = facts.module
         self._costs = costs
-        self._trips = trips
         self.passes: dict[int, Pass] = {}
         self.exposed: dict[int, Mapping[Resource, float]] = {}
 
@@ -79,7 +79,7 @@ class Schedule:
 
     def _fused(self, state: _State, instruction: Instruction) -> None:
         """Computes; a fusion may also start, hand on or end a collective that is spread over several."""
-        part = part_of(self._module, instruction)
+        part = self._facts.part(instruction)
         if part is Part.START:
             self._start(state, instruction)
             return
@@ -101,7 +101,7 @@ class Schedule:
 
     def _loop(self, state: _State, instruction: Instruction) -> None:
         body, condition = instruction.called[:2]
-        trips = self._trips.get(instruction.id)
+        trips = self._facts.trips.get(instruction.id)
         each = self.run(body) + self.run(condition)
         self._enter(state, instruction, body, 1 if trips is None else trips, each)
 
@@ -173,8 +173,3 @@ def _keys(cost: Cost) -> tuple[object, ...]:
     """What an operation beside the core has for itself: links along axes, or its whole lane."""
     links = [link for collective in cost.collectives for link in collective.links]
     return tuple(links) or (cost.lane,)
-
-
-def steps_of(computation: Computation) -> tuple[Instruction, ...]:
-    """The instructions of a computation in the order of the schedule."""
-    return computation.instructions

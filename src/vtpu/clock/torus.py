@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 from math import prod
 
 Coords = tuple[int, int, int]
@@ -65,6 +67,11 @@ class Span:
         """Links that every chip of the group has to others of it, at the least."""
         return 2 if self.is_ring else 1
 
+    @property
+    def farthest(self) -> int:
+        """Hops between the two that are farthest from each other along the axis."""
+        return self.stride * (self.chips // 2 if self.is_ring else self.chips - 1)
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -92,12 +99,12 @@ class Group:
         return sum(span.links for span in self.spans) or 1
 
 
-def group_of(torus: Torus, members: Sequence[Position]) -> Group:
+@lru_cache(maxsize=1024)  # the same few groups come again with every collective
+def group_of(torus: Torus, members: tuple[Position, ...]) -> Group:
     """The group of the given devices, which are of equal shape in each slice that they are in."""
     first = members[0].slice_index
     chips = sorted({m.coords for m in members if m.slice_index == first})
     spans = tuple(_spans(torus, chips))
-    farthest = max(torus.distance(chips[0], chip) for chip in chips)
     return Group(
         devices=len(members),
         chips=len(chips),
@@ -105,7 +112,7 @@ def group_of(torus: Torus, members: Sequence[Position]) -> Group:
         slices=len({m.slice_index for m in members}),
         spans=spans,
         is_box=prod(span.chips for span in spans) == len(chips),
-        farthest=farthest,
+        farthest=sum(span.farthest for span in spans),
     )
 
 
@@ -114,7 +121,7 @@ def _spans(torus: Torus, chips: Sequence[Coords]) -> Iterator[Span]:
         places = sorted({chip[axis] for chip in chips})
         if len(places) < 2:
             continue
-        stride = min(b - a for a, b in zip(places, places[1:], strict=False))
+        stride = min(b - a for a, b in pairwise(places))
         closes = torus.wrap[axis] and stride * len(places) == torus.bounds[axis]
         yield Span(axis, len(places), stride, closes and len(places) > 2)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 
 from vtpu.clock.collectives import (
     Traffic,
@@ -16,7 +14,7 @@ from vtpu.clock.collectives import (
 from vtpu.clock.machine import Machine
 from vtpu.clock.torus import Coords, Position, group_of
 from vtpu.program.modules import Instruction, Module
-from vtpu.program.work import Payload, is_collective, work_of
+from vtpu.program.work import Payload
 
 Link = tuple[int, int]
 """Links along an axis in one direction, of all chips: (axis, 1 or -1)."""
@@ -30,61 +28,15 @@ class Collective:
     links: frozenset[Link]
 
 
-class Part(StrEnum):
-    """What a fusion is of a collective that the compiler spreads over several fusions."""
-
-    START = "AsyncCollectiveStart"
-    CONTINUATION = "continuation_config"
-    DONE = "AsyncCollectiveDone"
-
-
-def part_of(module: Module, instruction: Instruction) -> Part | None:
-    """Which part of a spread collective a fusion is; None for others.
-
-    The compiler starts such a collective in one fusion, lets the loops of others hand on its pieces while
-    they compute, and ends it in a last one. Each repeats the collective in its computation.
-    """
-    if instruction.opcode != "fusion":
-        return None
-    for inner in module.computations[instruction.called[0]].instructions:
-        if inner.custom_call_target in (Part.START, Part.DONE):
-            return Part(inner.custom_call_target)
-    if Part.CONTINUATION.encode() in instruction.attributes:
-        return Part.CONTINUATION
-    return None
-
-
-def collectives_in(module: Module, instruction: Instruction) -> Iterator[Instruction]:
-    """The collectives that an instruction is, wraps or has fused into it."""
-    if is_collective(instruction):
-        yield instruction
-    elif instruction.opcode in ("async-start", "fusion"):
-        for called in instruction.called:
-            for inner in module.computations[called].instructions:
-                yield from collectives_in(module, inner)
-
-
-def _is_scattered(module: Module, instruction: Instruction) -> bool:
-    """Whether only a slice of an all-reduce is used where it is fused: it is a reduce-scatter."""
-    users = [
-        user
-        for computation in module.computations.values()
-        if any(i.id == instruction.id for i in computation.instructions)
-        for user in computation.instructions
-        if instruction.id in user.operands
-    ]
-    return bool(users) and all(user.opcode == "dynamic-slice" for user in users)
-
-
-def collective_of(module: Module, instruction: Instruction, machine: Machine) -> Collective | None:
+def collective_of(
+    module: Module, instruction: Instruction, payload: Payload, is_sliced: bool, machine: Machine
+) -> Collective | None:
     """The traffic of a collective; None where its devices are not those of the program."""
-    payload = work_of(module, instruction).payload
-    assert payload is not None, "collectives have a payload"
     opcode = instruction.opcode.removesuffix("-start")
     if opcode == "collective-permute":
         return _permute(module, instruction, payload, machine)
     members = _members(module, instruction, machine)
-    if opcode == "all-reduce" and _is_scattered(module, instruction):
+    if opcode == "all-reduce" and is_sliced:
         opcode = "reduce-scatter"
     return _among(opcode, members, payload, machine) if members else None
 
