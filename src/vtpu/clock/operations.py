@@ -48,7 +48,9 @@ def _product_time(
     cycles = (hints.estimated_cycles or 0) / machine.clock_hz * c.product_cycles
     busy = {Resource.MXU: mxu, Resource.HBM: hbm, Resource.ISSUE: stepping}
     time = max(mxu, hbm) + stepping
-    if cycles > time:  # the compiler knows of something that these two do not: vector units, layouts
+    if (
+        cycles > time
+    ):  # the compiler knows of something that these two do not: vector units, layouts
         return {**busy, Resource.COMPILER: cycles}, cycles, Source.CYCLES
     return busy, time, Source.WORK
 
