@@ -76,7 +76,11 @@ class Alias:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Module:
-    """A module. `stacks[n]` is the stack numbered n, innermost frame first; number 0 is empty."""
+    """A module. `stacks[n]` is the stack numbered n, innermost frame first; number 0 is empty.
+
+    `devices` are ids of the devices that it runs on, replica by replica, in each by partition: the
+    numbers of `Collective` are places in it. Empty where the module does not say.
+    """
 
     name: str
     entry: int
@@ -84,6 +88,7 @@ class Module:
     aliases: tuple[Alias, ...] = ()
     stacks: tuple[tuple[Frame, ...], ...] = ((),)
     is_scheduled: bool = False
+    devices: tuple[int, ...] = ()
     by_id: Mapping[int, Instruction] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

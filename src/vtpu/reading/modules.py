@@ -43,6 +43,7 @@ def read_module(data: bytes | memoryview) -> Module:
         aliases=tuple(_aliases(wire.last_bytes(fields, 8))),
         stacks=_stacks(wire.last_bytes(fields, 17)),
         is_scheduled=bool(schedule),
+        devices=_devices(wire.last_bytes(fields, 15)),
     )
 
 
@@ -137,6 +138,12 @@ def _metadata(data: memoryview) -> tuple[str, int, Frame | None]:
     file = wire.last_text(fields, 3)
     place = Frame(file, "", wire.last_int(fields, 4)) if file else None
     return wire.last_text(fields, 2), wire.last_int(fields, 15), place
+
+
+def _devices(assignment: memoryview) -> tuple[int, ...]:
+    """The ids of a `DeviceAssignmentProto`, whose columns are partitions and rows replicas."""
+    columns = [wire.find_ints(wire.as_bytes(c), 1) for c in wire.find_all(assignment, 3)]
+    return tuple(number for row in zip(*columns, strict=False) for number in row)
 
 
 def _schedule(data: memoryview) -> dict[int, tuple[int, ...]]:
