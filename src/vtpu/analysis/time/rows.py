@@ -115,9 +115,7 @@ def rows_of(
     found = [
         _row(module, time, account, lines, operation)
         for operation in time.operations.values()
-        if operation.time is None
-        or operation.time.seconds
-        or operation.instruction in account.core
+        if operation.time is None or operation.time.seconds or operation.instruction in account.core
     ]
     return tuple(sorted(found, key=lambda r: -r.seconds))
 
