@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from vtpu.analysis.time.accounting import Timelines
-from vtpu.analysis.time.timeline import Timeline, is_asynchronous
+from vtpu.analysis.time.flights import Flights
+from vtpu.analysis.time.timeline import CLOSE, Timeline
 from vtpu.clock.program_time import Lane, OperationTime, Pass, ProgramTime, Span
 from vtpu.clock.resources import Resource
 from vtpu.program.modules import Instruction, Module
-from vtpu.program.work import Part, collective_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +58,13 @@ def step_without(
 class _Pass:
     """Where one pass stands."""
 
+    flights: Flights
     now: float = 0.0
     ends: dict[int, float] = field(default_factory=dict[int, float])
-    in_flight: dict[int, int] = field(default_factory=dict[int, int])
     bounds: dict[Resource | None, float] = field(default_factory=dict[Resource | None, float])
 
     def bound(self, resource: Resource | None, seconds: float) -> None:
-        if seconds > 0:
+        if seconds > CLOSE:
             self.bounds[resource] = self.bounds.get(resource, 0.0) + seconds
 
 
@@ -81,12 +81,14 @@ class _Retiming:
     def through(self, computation: int) -> float:
         """Seconds of one pass."""
         if computation not in self._done:
-            state = _Pass()
+            state = _Pass(Flights(self._module))
             one = self._time.passes[computation]
             timeline = self._timelines.of(computation)
             spans = {s.instruction: s for s in one.spans}
             for instruction in self._module.computations[computation].instructions:
                 self._step(state, one, timeline, instruction, spans.get(instruction.id))
+                for start in state.flights.end(instruction):
+                    self._wait(state, start)
             self._done[computation] = state
         return self._done[computation].now
 
@@ -108,7 +110,6 @@ class _Retiming:
             self._compute(state, span)
         elif span is not None:
             self._beside(state, timeline, instruction, span)
-        self._hand_on(state, instruction)
 
     def _call(self, state: _Pass, one: Pass, span: Span) -> None:
         called, each = one.inner[span.instruction]
@@ -132,13 +133,11 @@ class _Retiming:
         behind = timeline.queued.get(instruction.id)
         begin = max(state.now, state.ends.get(behind, 0.0) if behind is not None else 0.0)
         state.ends[instruction.id] = begin + seconds
-        if is_asynchronous(self._module, instruction):
-            state.in_flight[instruction.id] = instruction.id
-        else:
+        if not state.flights.begin(instruction):
             self._wait(state, instruction.id)
 
     def _wait(self, state: _Pass, start: int) -> None:
-        waited = state.ends[start] - state.now
+        waited = state.ends.get(start, state.now) - state.now
         operation = self._time.operations.get(start)
         state.bound(bound_of(operation) if operation else None, waited)
         state.now += max(0.0, waited)
@@ -154,25 +153,3 @@ class _Retiming:
             return seconds, bound
         bound, part = next_bound_of(operation)
         return seconds * part, bound
-
-    def _hand_on(self, state: _Pass, instruction: Instruction) -> None:
-        """What is in flight ends here, or goes on under another name."""
-        if not state.in_flight:
-            return
-        part = collective_in(self._module, instruction)
-        role = part.part if part else None
-        for operand in instruction.operands:
-            source = self._source(operand)
-            if source not in state.in_flight or source == instruction.id:
-                continue
-            if role is Part.DONE or instruction.opcode.endswith("-done"):
-                self._wait(state, state.in_flight.pop(source))
-            elif role is Part.CONTINUED or instruction.opcode.endswith("-update"):
-                state.in_flight[instruction.id] = state.in_flight.pop(source)
-
-    def _source(self, number: int) -> int:
-        """The instruction that makes a value, behind the tuples that it is handed on in."""
-        instruction = self._module.by_id[number]
-        while instruction.opcode == "get-tuple-element":
-            instruction = self._module.by_id[instruction.operands[0]]
-        return instruction.id

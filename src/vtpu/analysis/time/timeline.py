@@ -6,12 +6,12 @@ operation of the core, a wait for what runs beside it, or a computation that is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
+from vtpu.analysis.time.flights import Flights
 from vtpu.clock.program_time import Lane, Pass, Span
 from vtpu.program.modules import Instruction, Module
-from vtpu.program.work import Part, collective_in
 
 #: Seconds that rounding makes of the same instant.
 CLOSE = 1e-12
@@ -53,83 +53,60 @@ class Timeline:
 
 def timeline_of(module: Module, one: Pass) -> Timeline:
     """The segments of a pass, one after the other from 0 to its end."""
-    beside = [s for s in one.spans if _is_beside(module, s, one)]
-    others = {s.instruction for s in beside}
-    holding = [s for s in one.spans if s.instruction not in others]
-    pieces = [_segment(s, one) for s in holding]
-    pieces += [
-        Segment(Kind.WAIT, s.instruction, s.end - s.waited, s.end) for s in beside if s.waited > 0
-    ]
-    queued = _queued(one, others)
-    return Timeline(_closed(sorted(pieces, key=lambda p: (p.begin, p.end)), one.seconds), queued)
+    cut = _Cutting(module, one)
+    for instruction in module.computations[one.computation].instructions:
+        cut.step(instruction)
+    return cut.timeline()
 
 
-def _is_beside(module: Module, span: Span, one: Pass) -> bool:
-    """Whether a span runs beside the core. A collective without start and done keeps the core waiting."""
-    if span.lane is Lane.CORE or span.instruction in one.inner:
-        return False
-    instruction = module.by_id.get(span.instruction)
-    return instruction is not None and is_asynchronous(module, instruction)
+class _Cutting:
+    """Goes through a computation as the core does."""
 
+    def __init__(self, module: Module, one: Pass) -> None:
+        self._pass = one
+        self._spans = {s.instruction: s for s in one.spans}
+        self._flights = Flights(module)
+        self._lanes: dict[Lane, list[Span]] = {}
+        self._segments: list[Segment] = []
+        self._queued: dict[int, int] = {}
+        self._now = 0.0
 
-def _segment(span: Span, one: Pass) -> Segment:
-    kind = Kind.COMPUTE if span.lane is Lane.CORE else Kind.WAIT
-    if span.instruction in one.inner:
-        kind = Kind.CALL
-    return Segment(kind, span.instruction, span.start, span.end)
+    def step(self, instruction: Instruction) -> None:
+        """What an instruction has the core do."""
+        span = self._spans.get(instruction.id)
+        if span is not None and instruction.id in self._pass.inner:
+            self._add(Kind.CALL, span, span.start)
+        elif span is not None and span.lane is Lane.CORE:
+            self._add(Kind.COMPUTE, span, span.start)
+        elif span is not None:
+            self._beside(instruction, span)
+        for start in self._flights.end(instruction):
+            if (awaited := self._spans.get(start)) is not None and awaited.waited > 0:
+                self._add(Kind.WAIT, awaited, awaited.end - awaited.waited)
 
+    def _beside(self, instruction: Instruction, span: Span) -> None:
+        """A collective without start and done keeps the core waiting."""
+        if span.start > self._now + CLOSE:
+            before = self._lanes.get(span.lane, [])
+            behind = (s for s in reversed(before) if abs(s.end - span.start) <= CLOSE)
+            if (found := next(behind, None)) is not None:
+                self._queued[instruction.id] = found.instruction
+        self._lanes.setdefault(span.lane, []).append(span)
+        if not self._flights.begin(instruction):
+            self._add(Kind.WAIT, span, self._now)
 
-def _closed(pieces: list[Segment], seconds: float) -> tuple[Segment, ...]:
-    """The segments without holes: before a wait the core waits already, elsewhere it is idle."""
-    found: list[Segment] = []
-    now = 0.0
-    for piece in pieces:
-        is_hole = piece.begin > now + CLOSE
-        if is_hole and piece.kind is not Kind.WAIT:
-            found.append(Segment(Kind.IDLE, 0, now, piece.begin))
-            now = piece.begin
-        found.append(replace(piece, begin=now))
-        now = piece.end
-    if seconds > now + CLOSE:
-        found.append(Segment(Kind.IDLE, 0, now, seconds))
-    return tuple(found)
+    def _add(self, kind: Kind, span: Span, begin: float) -> None:
+        if begin > self._now + CLOSE:
+            self._segments.append(Segment(Kind.IDLE, 0, self._now, begin))
+            self._now = begin
+        self._segments.append(Segment(kind, span.instruction, self._now, span.end))
+        self._now = span.end
 
-
-def _queued(one: Pass, beside: set[int]) -> dict[int, int]:
-    """What began later than the core started it, and what ended on its lane at that instant.
-
-    Spans come in the order in which the core comes to them, so it started it before its next operation.
-    """
-    found: dict[int, int] = {}
-    lanes: dict[tuple[Lane, float], int] = {}
-    next_begin = _next_begins(one, beside)
-    for place, span in enumerate(one.spans):
-        key = (span.lane, round(span.start / CLOSE))
-        is_late = span.start > next_begin[place] + CLOSE or span.instruction not in beside
-        if is_late and key in lanes:
-            found[span.instruction] = lanes[key]
-        if span.lane is not Lane.CORE:
-            lanes[span.lane, round(span.end / CLOSE)] = span.instruction
-    return found
-
-
-def _next_begins(one: Pass, beside: set[int]) -> list[float]:
-    """For each span when the core's next operation behind it begins."""
-    begins: list[float] = []
-    following = one.seconds
-    for span in reversed(one.spans):
-        begins.append(following)
-        if span.instruction not in beside:
-            following = span.start
-    return begins[::-1]
-
-
-def is_asynchronous(module: Module, instruction: Instruction) -> bool:
-    """Whether an instruction only starts something, for which another one waits."""
-    if instruction.opcode.endswith("-start"):
-        return True
-    part = collective_in(module, instruction)
-    return part is not None and part.part is Part.START
+    def timeline(self) -> Timeline:
+        """All of it, to the end of the pass."""
+        if self._pass.seconds > self._now + CLOSE:
+            self._segments.append(Segment(Kind.IDLE, 0, self._now, self._pass.seconds))
+        return Timeline(tuple(self._segments), self._queued)
 
 
 def repetitions(one: Pass, segment: Segment) -> tuple[int, float]:
