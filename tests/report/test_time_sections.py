@@ -106,3 +106,14 @@ def test_operations_without_a_model_are_named_beside_the_total() -> None:
     without = json_of(report)["time"]["without_model"]
     assert (without["operations"], without["flops"]) == ([name], None)
     assert without["hbm_bytes"] == unknown.hbm_bytes
+
+
+def test_a_loop_of_which_nothing_tells_how_often_it_runs_is_named() -> None:
+    module, time = timed([Loop((Compute({VPU: 40}),), 1)])
+    (loop,) = [i for i in module.by_id.values() if i.opcode == "while"]
+    report = report_of(module, time)
+    assert (
+        f"How often 1 loop runs cannot be told before it runs: one run is in this time ({loop.name})"
+        in (" ".join(text_of(report).split()))
+    )
+    assert json_of(report)["time"]["loops_that_count_once"] == [loop.name]

@@ -44,6 +44,7 @@ def time_as_json(report: TimeReport) -> dict[str, Any]:
         "communication": [_communication(c) for c in report.communications],
         "critical_path": [_step(s) for s in report.path],
         "without_model": _unmodelled(report.unmodelled),
+        "loops_that_count_once": list(report.uncounted_loops),
         "operations": [_operation(r) for r in report.rows],
     }
 

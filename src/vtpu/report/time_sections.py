@@ -87,7 +87,16 @@ def _summary(report: TimeReport) -> list[Block]:
     blocks: list[Block] = [Facts(tuple(pairs))]
     if report.unmodelled.rows:
         blocks.append(Note(_without_model(report.unmodelled), is_warning=True))
+    if report.uncounted_loops:
+        blocks.append(Note(_uncounted(report.uncounted_loops), is_warning=True))
     return blocks
+
+
+def _uncounted(loops: tuple[str, ...]) -> str:
+    return (
+        f"How often {counted(len(loops), 'loop')} runs cannot be told before it runs: one run is in this "
+        f"time ({', '.join(loops[:3])}{', …' if len(loops) > 3 else ''})."
+    )
 
 
 def _bound_text(report: TimeReport) -> str:

@@ -14,6 +14,7 @@ from vtpu.clock.program_time import ProgramTime
 from vtpu.clock.resources import Resource
 from vtpu.program.modules import Module
 from vtpu.program.op_names import Phase
+from vtpu.program.trip_counts import trip_count
 
 _NOT_REMOVED = (None, Resource.COMPILER)
 _REST = "optimizer and the rest"
@@ -68,7 +69,8 @@ class Unmodelled:
 class TimeReport:
     """One execution of a program. Seconds of `rows` with `idle_s` sum to those of `time.total`.
 
-    `bounds` is the step's time by what bounds it. `model_flops` leave out what is recomputed.
+    `bounds` is the step's time by what bounds it. `uncounted_loops` are those of which nothing tells how
+    often they run: they count once. `model_flops` leave out what is recomputed.
     """
 
     time: ProgramTime
@@ -83,6 +85,7 @@ class TimeReport:
     path: tuple[PathStep, ...]
     path_idle_s: float
     unmodelled: Unmodelled
+    uncounted_loops: tuple[str, ...]
     model_flops: int
 
     @property
@@ -142,6 +145,7 @@ def report_time(module: Module, time: ProgramTime, lines: UserLines | None = Non
         path=path,
         path_idle_s=idle,
         unmodelled=_unmodelled(time, rows),
+        uncounted_loops=_uncounted(module, time),
         model_flops=sum(r.flops or 0 for r in rows if r.phase is not Phase.RECOMPUTED),
     )
 
@@ -195,6 +199,12 @@ def _path(
         if number in by_id
     ]
     return tuple(sorted(steps, key=lambda s: -s.seconds)), found.idle_s
+
+
+def _uncounted(module: Module, time: ProgramTime) -> tuple[str, ...]:
+    passed = (i for number in time.passes for i in module.computations[number].instructions)
+    loops = [i for i in passed if i.opcode == "while"]
+    return tuple(loop.name for loop in loops if trip_count(module, loop) is None)
 
 
 def _unmodelled(time: ProgramTime, rows: tuple[OperationRow, ...]) -> Unmodelled:
