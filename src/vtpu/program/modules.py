@@ -24,8 +24,9 @@ class Instruction:
     parameter the user's name of the argument, `params['w']`. `stack` numbers the module's stacks;
     older modules have a `place` of their own instead.
 
-    `value` is that of a constant which is one integer, `direction` that of a comparison, `attributes`
-    are JSON that the compiler's back end keeps with it (`backend_config`).
+    `value` is that of a constant which is one integer; `elements` are those of one that is a small array
+    of integers, row by row, in bytes. `direction` is that of a comparison, `attributes` are JSON that
+    the compiler's back end keeps with it (`backend_config`).
     """
 
     id: int
@@ -46,6 +47,7 @@ class Instruction:
     convolution: ConvolutionDimensions | None = None
     collective: Collective | None = None
     value: int | None = None
+    elements: bytes = field(default=b"", repr=False)
     direction: str = ""
     precision: Precision = Precision.DEFAULT
     attributes: bytes = field(default=b"", repr=False)

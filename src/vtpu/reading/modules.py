@@ -11,7 +11,7 @@ from vtpu.program.layouts import Layout
 from vtpu.program.locations import Frame
 from vtpu.program.modules import Alias, Computation, Instruction, Module
 from vtpu.program.shapes import ArrayShape, Shape
-from vtpu.reading import operations, wire
+from vtpu.reading import literals, operations, wire
 
 _HLO_PROTO_MODULE = 1  # of HloProto, and of HloModuleProtoWithConfig
 _TUPLE = 13
@@ -96,7 +96,8 @@ class _Reader:
             dot=operations.dot_dimensions(fields),
             convolution=operations.convolution_dimensions(fields),
             collective=operations.collective(fields),
-            value=operations.integer_value(fields) if opcode == "constant" else None,
+            value=literals.integer_value(fields) if opcode == "constant" else None,
+            elements=literals.small_array(fields) if opcode == "constant" else b"",
             precision=operations.precision(fields),
             direction=wire.last_text(fields, 63) if 63 in fields else "",
             attributes=bytes(wire.last_bytes(fields, 43)) if 43 in fields else b"",
