@@ -5,11 +5,12 @@ that public trainers (MaxText) compile: scanned layers, remat by named tensors, 
 by logical axes, attention by the Pallas kernels. `compile_step` compiles it for a slice without a chip.
 """
 
+from benchmarks.models.calibration import from_calibration
 from benchmarks.models.compiling import CompiledStep, compile_step
 from benchmarks.models.model import Model
 from benchmarks.models.run import Run
 from benchmarks.models.step import Program, build
-from benchmarks.models.tables import TableError, from_calibration, read_table
+from benchmarks.models.tables import TableError, read_table
 
 __all__ = [
     "CompiledStep",

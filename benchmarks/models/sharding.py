@@ -23,6 +23,7 @@ BATCH = ("data", "fsdp", "fsdp_transpose", "expert")
 TENSOR = ("tensor", "tensor_transpose", "tensor_sequence")
 RULES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("batch", BATCH),
+    ("batch_of_expert", BATCH[:3]),
     ("act_heads", ("tensor", "tensor_transpose", "sequence", "tensor_sequence")),
     ("act_length", ("sequence", "context")),
     ("act_length", ("context",)),
