@@ -1,7 +1,7 @@
 """Builds a table's training step, compiles it for its slice, and prints its memory.
 
-    python -m benchmarks.models TABLE.toml
-    python -m benchmarks.models calibration.json ROW
+python -m benchmarks.models TABLE.toml
+python -m benchmarks.models calibration.json ROW
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from benchmarks.models.model import Model
 from benchmarks.models.run import Run
 from benchmarks.models.tables import TableError, read_table
 from benchmarks.models.weights import count_parameters
+
 from vtpu.errors import VtpuError
 
 

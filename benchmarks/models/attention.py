@@ -6,13 +6,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from benchmarks.models.layers import Context, dense, norm, rotate
+from benchmarks.models.remat import name
 from jax.experimental.pallas.ops.tpu import flash_attention as flash
 from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel as splash
 from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_mask as masks
 from jax.sharding import NamedSharding
-
-from benchmarks.models.layers import Context, dense, norm, rotate
-from benchmarks.models.remat import name
 
 HEADS = ("batch", "act_length", "act_heads", None)
 _SHARDED_HEADS = ("tensor", "tensor_transpose", "sequence", "tensor_sequence")
@@ -72,12 +71,17 @@ def _splash(
         block_sizes=_splash_blocks(c, length),
     )
     heads, spread = "act_heads", "act_length"
-    kernel_specs = kernel.manual_sharding_spec(NamedSharding(layout.mesh, layout.spec(heads, spread)))
+    kernel_specs = kernel.manual_sharding_spec(
+        NamedSharding(layout.mesh, layout.spec(heads, spread))
+    )
 
     def attend(q: Any, k: Any, v: Any, q_segments: Any, kv_segments: Any, kernel: Any) -> Any:
         return jax.vmap(kernel)(q, k, v, segment_ids=splash.SegmentIds(q_segments, kv_segments))
 
-    queries, whole = layout.spec("batch", heads, spread, None), layout.spec("batch", heads, None, None)
+    queries, whole = (
+        layout.spec("batch", heads, spread, None),
+        layout.spec("batch", heads, None, None),
+    )
     rows, columns = layout.spec("batch", spread), layout.spec("batch", None)
     found = jax.shard_map(
         attend,

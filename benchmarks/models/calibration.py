@@ -6,6 +6,7 @@ do ("silu-gated (two input matrices)"); what the words do not say follows from t
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -47,7 +48,10 @@ def from_calibration(
     model = _model(row["model"], described)
     config = dict(_config(row, rows))
     config.pop("global_parameter_scale", None)  # the model's widths have it in them
-    for given, name in (("per_device_batch", "per_device_batch_size"), ("sequence", "max_target_length")):
+    for given, name in (
+        ("per_device_batch", "per_device_batch_size"),
+        ("sequence", "max_target_length"),
+    ):
         config.pop(name, None)
         config[given] = row[given]
     for axis in [key for key in config if key.startswith(("ici_", "dcn_"))]:
@@ -78,14 +82,15 @@ def _config(row: Table, rows: Iterable[Table]) -> Table:
 
 
 def _meshes(row: Table) -> Fields:
-    """A row's mesh counts all devices: what more than one slice needs goes across slices."""
+    """The mesh within a slice and across slices, of a row whose mesh may count the devices of all."""
     mesh, slices = dict(row.get("mesh", {})), row.get("slices", 1)
-    if slices == 1 or "dcn_mesh" in row:
+    if "dcn_mesh" in row or slices == 1:
         return {"mesh": mesh, "dcn_mesh": row.get("dcn_mesh", {})}
-    for axis in ("data", "fsdp"):
-        size = mesh.get(axis, 1)
-        if size > 0 and size % slices == 0:
-            return {"mesh": {**mesh, axis: size // slices}, "dcn_mesh": {axis: slices}}
+    devices = row["tokens_per_step"] / row["per_device_batch"] / row["sequence"]
+    if math.prod(mesh.values()) == devices:
+        for axis in ("data", "fsdp"):
+            if mesh.get(axis, 1) % slices == 0:
+                return {"mesh": {**mesh, axis: mesh[axis] // slices}, "dcn_mesh": {axis: slices}}
     return {"mesh": mesh, "dcn_mesh": {"data": slices}}
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from benchmarks.models.model import Model
 from benchmarks.models.run import Run
 from benchmarks.models.step import Program, build
+
 from vtpu.checks.compiling import CompileFailed, compile_program, start_compiling_anew
 from vtpu.chips import Slice, parse_slice
 from vtpu.device.attach import compiling_session, devices_to_compile_for
@@ -35,7 +36,9 @@ class CompiledStep:
     @property
     def hlo(self) -> bytes:
         """The optimised, scheduled module, an `HloModuleProtoWithConfig`; empty when there is none."""
-        return zlib.decompress(self.record.hlo) if self.record.hlo and not self.record.error else b""
+        return (
+            zlib.decompress(self.record.hlo) if self.record.hlo and not self.record.error else b""
+        )
 
     @property
     def need_bytes(self) -> int | None:
@@ -43,7 +46,13 @@ class CompiledStep:
         r = self.record
         if r.error:
             return None
-        return r.argument_bytes + r.output_bytes - r.alias_bytes + r.temp_bytes + r.generated_code_bytes
+        return (
+            r.argument_bytes
+            + r.output_bytes
+            - r.alias_bytes
+            + r.temp_bytes
+            + r.generated_code_bytes
+        )
 
 
 def compile_step(model: Model, run: Run) -> CompiledStep:

@@ -6,7 +6,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-
 from benchmarks.models.attention import attention
 from benchmarks.models.layers import HIDDEN, Context, mlp, norm
 from benchmarks.models.moe import mixture

@@ -8,7 +8,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-
 from benchmarks.models.model import Model
 from benchmarks.models.remat import name
 from benchmarks.models.run import Run

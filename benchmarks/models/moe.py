@@ -9,10 +9,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.experimental.pallas.ops.tpu import megablox
-
 from benchmarks.models.layers import ACTIVATIONS, Context
 from benchmarks.models.remat import name
+from jax.experimental.pallas.ops.tpu import megablox
 
 _TILES = (512, 1024, 1024)  # MaxText's tile_batch_seq, tile_activation_dim, tile_weight_dim
 _BALANCE = 0.01  # MaxText's load_balance_loss_weight
@@ -30,8 +29,10 @@ def mixture(c: Context, weights: Any, x: jax.Array) -> tuple[jax.Array, jax.Arra
     gates = x @ c.cast(weights["gate"])
     if c.run.moe != "dense":
         return _sparse(c, weights, x, gates), jnp.zeros((), jnp.float32)
-    return _all_experts(c, weights, x, gates) if c.run.capacity_factor is None else _up_to_capacity(
-        c, weights, x, gates
+    return (
+        _all_experts(c, weights, x, gates)
+        if c.run.capacity_factor is None
+        else _up_to_capacity(c, weights, x, gates)
     )
 
 
@@ -91,9 +92,7 @@ def _sparse_shard(
     return c.cast(summed).reshape(*x.shape[:2], -1)
 
 
-def _experts(
-    c: Context, rows: jax.Array, sizes: jax.Array, kernels: list[jax.Array]
-) -> jax.Array:
+def _experts(c: Context, rows: jax.Array, sizes: jax.Array, kernels: list[jax.Array]) -> jax.Array:
     """Rows sorted by expert through the experts; `sizes` says how many rows each has."""
     multiply = _MULTIPLY[c.run.moe]
     hidden = _hidden(c, kernels, lambda kernel: multiply(rows, kernel, sizes))
@@ -174,7 +173,9 @@ def _up_to_capacity(
     combine = c.layout.constrain(combine, "batch", "act_length", None, None)
     kernels = [
         c.layout.constrain(kernel, *axes) if c.layout.size("expert") > 1 else kernel
-        for kernel, axes in zip(_kernels(c, weights), (_INTO, _INTO, _OUT)[-2 - c.model.gated :], strict=True)
+        for kernel, axes in zip(
+            _kernels(c, weights), (_INTO, _INTO, _OUT)[-2 - c.model.gated :], strict=True
+        )
     ]
     sent = jnp.einsum("bsm,bsec->ebcm", x, c.cast(combine != 0))
     sent = c.layout.constrain(sent, "act_experts", "batch_of_expert", None, "act_embed")
@@ -210,5 +211,3 @@ def _imbalance(c: Context, gates: jax.Array, chosen: jax.Array) -> jax.Array:
     probabilities = jax.nn.softmax(gates.astype(jnp.float32), axis=-1).mean(1)
     density = jax.nn.one_hot(chosen, c.model.experts).sum(2).mean(1)
     return jnp.mean(density * probabilities) * c.model.experts**2 * _BALANCE
-
-

@@ -19,8 +19,7 @@ def global_norm(tree: Any) -> jax.Array:
 def clip(gradients: Any) -> Any:
     """Gradients of a global norm of at most `CLIP`."""
     length = global_norm(gradients)
-    scaled = jax.tree.map(lambda g: jnp.where(length < CLIP, g, g / length * CLIP), gradients)
-    return scaled
+    return jax.tree.map(lambda g: jnp.where(length < CLIP, g, g / length * CLIP), gradients)
 
 
 def update(state: Any, gradients: Any) -> Any:

@@ -9,9 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-from jax.ad_checkpoint import checkpoint_name
-
 from benchmarks.models.run import Run
+from jax.ad_checkpoint import checkpoint_name
 
 QKV = ("query_proj", "key_proj", "value_proj")
 TENSORS = (
@@ -77,5 +76,7 @@ def _custom(run: Run) -> Policy:
 
 def _offload(saved: Any, offloaded: Any) -> Policy:
     return jax.checkpoint_policies.save_and_offload_only_these_names(
-        names_which_can_be_saved=list(saved), names_which_can_be_offloaded=list(offloaded), **_ON_HOST
+        names_which_can_be_saved=list(saved),
+        names_which_can_be_offloaded=list(offloaded),
+        **_ON_HOST,
     )

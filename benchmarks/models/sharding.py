@@ -14,10 +14,9 @@ from typing import Any
 
 import jax
 import numpy as np
+from benchmarks.models.run import AXES, Run
 from jax.experimental import mesh_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-
-from benchmarks.models.run import AXES, Run
 
 BATCH = ("data", "fsdp", "fsdp_transpose", "expert")
 TENSOR = ("tensor", "tensor_transpose", "tensor_sequence")

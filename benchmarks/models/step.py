@@ -8,8 +8,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
-
 from benchmarks.models.decoder import logits_of
 from benchmarks.models.flags import parse_flags
 from benchmarks.models.layers import Context
@@ -19,6 +17,7 @@ from benchmarks.models.optimizer import clip, global_norm, update
 from benchmarks.models.run import Run
 from benchmarks.models.sharding import Layout, make_mesh
 from benchmarks.models.weights import Weight, all_weights, initial_value, is_weight
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 BATCH = ("inputs", "positions", "segments", "targets", "target_segments")
 _SMALL = 1e-8
@@ -90,7 +89,9 @@ class Program:
             "second": structure.unflatten(moments),
             "step": jnp.zeros((), jnp.int32),
         }
-        return jax.tree.map(lambda v, a: jax.device_put(v, a.sharding, may_alias=False), state, self.state)
+        return jax.tree.map(
+            lambda v, a: jax.device_put(v, a.sharding, may_alias=False), state, self.state
+        )
 
 
 def build(model: Model, run: Run, devices: Sequence[Any], mesh: Mesh | None = None) -> Program:

@@ -93,7 +93,9 @@ def _make(kind: Any, values: Fields) -> Any:
     try:
         return kind(**values)
     except TypeError as error:  # what is missing
-        raise TableError(str(error).replace("__init__() ", "").replace("keyword-only ", "")) from None
+        raise TableError(
+            str(error).replace("__init__() ", "").replace("keyword-only ", "")
+        ) from None
     except ValueError as error:
         raise TableError(str(error)) from error
 

@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
-
 from benchmarks.models.model import Model
 
 Tree = dict[str, Any]
@@ -60,7 +59,11 @@ def layer_groups(model: Model) -> list[tuple[str, int, Tree]]:
     """The kinds of layers in their order: name, number, weights of one."""
     groups = [
         ("dense_layers", model.dense_layers, _layer(model, with_experts=False)),
-        ("layers", model.layers - model.dense_layers, _layer(model, with_experts=bool(model.experts))),
+        (
+            "layers",
+            model.layers - model.dense_layers,
+            _layer(model, with_experts=bool(model.experts)),
+        ),
     ]
     return [group for group in groups if group[1]]
 
@@ -87,7 +90,10 @@ def _repeat(layer: Tree, count: int, scan_axis: int | None) -> Tree:
 
 
 def _layer(model: Model, *, with_experts: bool) -> Tree:
-    tree: Tree = {"attention_norm": _norm(model, model.embed, "norm"), "attention": _attention(model)}
+    tree: Tree = {
+        "attention_norm": _norm(model, model.embed, "norm"),
+        "attention": _attention(model),
+    }
     if model.block == "sequential":
         tree["mlp_norm"] = _norm(model, model.embed, "norm")
     if with_experts:
