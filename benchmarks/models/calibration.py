@@ -46,7 +46,8 @@ def from_calibration(
         raise TableError(f"row {row.get('id')} has no model of {', '.join(models)}")
     described = models[row["model"]]
     model = _model(row["model"], described)
-    config = dict(_config(row, rows))
+    configured = _configured(row, rows)
+    config = dict(configured.get("config", {}))
     config.pop("global_parameter_scale", None)  # the model's widths have it in them
     for given, name in (
         ("per_device_batch", "per_device_batch_size"),
@@ -56,7 +57,7 @@ def from_calibration(
         config[given] = row[given]
     for axis in [key for key in config if key.startswith(("ici_", "dcn_"))]:
         del config[axis]  # with what -1 came to, they are the row's mesh
-    flags = [_flags(group, flag_groups or {}) for group in row.get("xla_flag_groups", ())]
+    flags = [_flags(group, flag_groups or {}) for group in configured.get("xla_flag_groups", ())]
     run = read_run(
         {
             **config,
@@ -64,20 +65,21 @@ def from_calibration(
             "slice": row["topology"],
             "slices": row.get("slices", 1),
             **_meshes(row),
-            "flags": [*flags, row.get("xla_flags", "")],
+            "flags": [*flags, configured.get("xla_flags", "")],
         }
     )
     return model, run
 
 
-def _config(row: Table, rows: Iterable[Table]) -> Table:
+def _configured(row: Table, rows: Iterable[Table]) -> Table:
+    """The row that has a row's configuration and flags: itself, or the one that it refers to."""
     config = row.get("config", {})
     if not isinstance(config, str):
-        return config
+        return row
     other = config.removeprefix("as ")
     for candidate in rows:
         if candidate["id"] == other:
-            return _config(candidate, rows)
+            return _configured(candidate, rows)
     raise TableError(f"row {row.get('id')} is configured as {other}, which is not among the rows")
 
 
