@@ -6,44 +6,31 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from benchmarks.models.layers import Context, dense, norm, rotate
+from benchmarks.models.layers import Context, dense
+from benchmarks.models.projections import HEADS, project
 from benchmarks.models.remat import name
 from jax.experimental.pallas.ops.tpu import flash_attention as flash
 from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel as splash
 from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_mask as masks
 from jax.sharding import NamedSharding
 
-HEADS = ("batch", "act_length", "act_heads", None)
 _SHARDED_HEADS = ("tensor", "tensor_transpose", "sequence", "tensor_sequence")
 
 
-def attention(c: Context, weights: Any, x: jax.Array, batch: Any) -> jax.Array:
-    """The attention part of a layer on `x[batch, length, embed]`."""
-    parts = {part: dense(c, weights[part], x) for part in ("query", "key", "value")}
-    if c.model.norm_after_rope:
-        parts = _normed(c, weights, _rotated(c, parts, batch))
-    else:
-        parts = _rotated(c, _normed(c, weights, parts), batch)
+def attention(c: Context, weights: Any, x: jax.Array, batch: Any, window: int) -> jax.Array:
+    """The attention part of a layer on `x[batch, length, embed]`. `window` 0: all earlier tokens."""
+    parts = project(c, weights, x, batch["positions"])
     query, key, value = (
-        name(c.layout.constrain(parts[part], *HEADS), f"{part}_proj") for part in parts
+        name(c.layout.constrain(part, *HEADS), f"{which}_proj")
+        for which, part in zip(("query", "key", "value"), parts, strict=True)
     )
-    found = _KINDS[c.run.attention](c, query, key, value, batch["segments"])
+    found = _KINDS[c.run.attention](c, query, key, value, batch["segments"], window)
     found = c.layout.constrain(found, *HEADS)
     return name(dense(c, weights["out"], found, num_inputs=2), "out_proj")
 
 
-def _rotated(c: Context, parts: dict[str, jax.Array], batch: Any) -> dict[str, jax.Array]:
-    turned = {part: rotate(c, parts[part], batch["positions"]) for part in ("query", "key")}
-    return {**parts, **turned}
-
-
-def _normed(c: Context, weights: Any, parts: dict[str, jax.Array]) -> dict[str, jax.Array]:
-    normed = {part: norm(c, weights[f"{part}_norm"], parts[part]) for part in c.model.head_norms}
-    return {**parts, **normed}
-
-
 def _dot_product(
-    c: Context, query: jax.Array, key: jax.Array, value: jax.Array, segments: jax.Array
+    c: Context, query: jax.Array, key: jax.Array, value: jax.Array, segments: jax.Array, window: int
 ) -> jax.Array:
     """Attention whose scores stand in memory."""
     batch, length, _, dim = query.shape
@@ -51,24 +38,28 @@ def _dot_product(
     scores = jnp.einsum("bqkgd,bskd->bkgqs", grouped, key).astype(jnp.float32)
     row, column = jnp.arange(length)[:, None], jnp.arange(length)[None]
     seen = row >= column
-    if c.model.window:
-        seen &= row - column < c.model.window
+    if window:
+        seen &= row - column < window
     seen = seen & (segments[:, :, None] == segments[:, None, :])
+    if c.model.attention_cap:
+        scores = c.model.attention_cap * jnp.tanh(scores / c.model.attention_cap)
     scores = jnp.where(seen[:, None, None], scores, -0.7 * float(jnp.finfo(jnp.float32).max))
     shares = c.cast(jax.nn.softmax(scores, axis=-1))
-    return jnp.einsum("bkgqs,bskd->bqkgd", shares, value).reshape(query.shape)
+    return jnp.einsum("bkgqs,bskd->bqkgd", shares, value).reshape(*query.shape[:3], -1)
 
 
 def _splash(
-    c: Context, query: jax.Array, key: jax.Array, value: jax.Array, segments: jax.Array
+    c: Context, query: jax.Array, key: jax.Array, value: jax.Array, segments: jax.Array, window: int
 ) -> jax.Array:
     """Splash attention; queries may be spread over the length, keys and values are then gathered."""
     layout, length = c.layout, query.shape[1]
     kernel = splash.make_splash_mha(
-        mask=masks.MultiHeadMask([_mask(c, length)] * c.model.query_heads),
+        mask=masks.MultiHeadMask([_mask(length, window)] * c.model.query_heads),
         head_shards=layout.size(*_SHARDED_HEADS),
         q_seq_shards=layout.size("context"),
         block_sizes=_splash_blocks(c, length),
+        attn_logits_soft_cap=c.model.attention_cap or None,
+        residual_checkpoint_name="context",
     )
     heads, spread = "act_heads", "act_length"
     kernel_specs = kernel.manual_sharding_spec(
@@ -90,14 +81,14 @@ def _splash(
         out_specs=queries,
         check_vma=False,
     )(*(jnp.swapaxes(x, 1, 2) for x in (query, key, value)), segments, segments, kernel)
-    return name(jnp.swapaxes(found, 1, 2), "context")
+    return jnp.swapaxes(found, 1, 2)
 
 
-def _mask(c: Context, length: int) -> masks.Mask:
+def _mask(length: int, window: int) -> masks.Mask:
     mask = masks.CausalMask((length, length))
-    if not c.model.window:
+    if not window:
         return mask
-    return mask & masks.LocalMask((length, length), (c.model.window, c.model.window), offset=0)
+    return mask & masks.LocalMask((length, length), (window - 1, window - 1), offset=0)
 
 
 def _splash_blocks(c: Context, length: int) -> splash.BlockSizes:
@@ -117,9 +108,10 @@ def _splash_blocks(c: Context, length: int) -> splash.BlockSizes:
 
 
 def _flash(
-    c: Context, query: jax.Array, key: jax.Array, value: jax.Array, segments: jax.Array
+    c: Context, query: jax.Array, key: jax.Array, value: jax.Array, segments: jax.Array, window: int
 ) -> jax.Array:
-    """The older kernel, with the block sizes that MaxText gave it in 2023."""
+    """The older kernel, with the block sizes that MaxText gave it in 2023. It sees all tokens."""
+    assert not window
     layout = c.layout
     spec = layout.spec("batch", "act_heads", None, None)
     groups = c.model.query_heads // c.model.kv_heads

@@ -39,12 +39,16 @@ def _embed(c: Context, params: Any, batch: Any) -> jax.Array:
 def _layers(
     c: Context, weights: Any, x: jax.Array, batch: Any, count: int
 ) -> tuple[jax.Array, jax.Array]:
-    """All layers of one kind, one after the other."""
+    """All layers of one kind, one cycle after the other."""
 
-    def layer(x: jax.Array, weights: Any) -> tuple[jax.Array, jax.Array]:
-        return _layer(c, weights, x, batch)
+    def cycle(x: jax.Array, weights: Any) -> tuple[jax.Array, jax.Array]:
+        total = jnp.zeros((), jnp.float32)
+        for number, window in enumerate(c.model.windows):
+            x, loss = _layer(c, weights[str(number)], x, batch, window)
+            total += loss
+        return x, total
 
-    kept = rematerialize(c.run, layer)
+    kept = rematerialize(c.run, cycle)
     if c.run.scan_layers:
         axis = c.run.scan_axis
         first = jax.tree.map(lambda w: jnp.moveaxis(w, min(axis, w.ndim - 1), 0), weights)
@@ -57,27 +61,34 @@ def _layers(
     return x, total
 
 
-def _layer(c: Context, weights: Any, x: jax.Array, batch: Any) -> tuple[jax.Array, jax.Array]:
+def _layer(
+    c: Context, weights: Any, x: jax.Array, batch: Any, window: int
+) -> tuple[jax.Array, jax.Array]:
+    """One layer, and the loss of its imbalance."""
     x = name(c.layout.constrain(x, *HIDDEN), "decoder_layer_input")
     normed = c.layout.constrain(norm(c, weights["attention_norm"], x), *HIDDEN)
-    attended = c.layout.constrain(attention(c, weights["attention"], normed, batch), *HIDDEN)
-    if c.model.block == "parallel":
-        added, loss = _feed_forward(c, weights, normed)
-        return c.layout.constrain(added + attended + x, *HIDDEN), loss
-    x += attended
-    normed = c.layout.constrain(norm(c, weights["mlp_norm"], x), *HIDDEN)
+    attended = attention(c, weights["attention"], normed, batch, window)
+    attended = c.layout.constrain(_post_norm(c, weights, "attention", attended), *HIDDEN)
+    if c.model.block == "sequential":
+        x += attended
+        normed = c.layout.constrain(norm(c, weights["mlp_norm"], x), *HIDDEN)
     added, loss = _feed_forward(c, weights, normed)
+    added = c.layout.constrain(_post_norm(c, weights, "mlp", added), *HIDDEN)
+    if c.model.block == "parallel":
+        added += attended
     return c.layout.constrain(added + x, *HIDDEN), loss
+
+
+def _post_norm(c: Context, weights: Any, part: str, x: jax.Array) -> jax.Array:
+    return norm(c, weights[f"{part}_post_norm"], x) if c.model.post_norms else x
 
 
 def _feed_forward(c: Context, weights: Any, x: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The MLP or the experts of a layer, and the loss of their imbalance."""
     if "experts" not in weights:
-        return c.layout.constrain(mlp(c, weights["mlp"], x), *HIDDEN), jnp.zeros((), jnp.float32)
+        return mlp(c, weights["mlp"], x), jnp.zeros((), jnp.float32)
     y, loss = mixture(c, weights["experts"], x)
-    if "mlp" in weights:
-        y += mlp(c, weights["mlp"], x)
-    return c.layout.constrain(y, *HIDDEN), loss
+    return y + mlp(c, weights["mlp"], x) if "mlp" in weights else y, loss
 
 
 def _logits(c: Context, params: Any, x: jax.Array) -> jax.Array:
@@ -87,5 +98,7 @@ def _logits(c: Context, params: Any, x: jax.Array) -> jax.Array:
         logits = jnp.dot(x, params["embedding"].astype(dtype).T) / c.model.embed**0.5
     else:
         logits = jnp.dot(x, params["logits"].astype(dtype))
+    if cap := c.model.logits_cap:
+        logits = cap * jnp.tanh(logits / cap)
     logits = c.layout.constrain(logits, "batch", "act_length", "act_vocab")
     return logits.astype(jnp.float32)

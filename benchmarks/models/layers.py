@@ -55,7 +55,7 @@ def rotate(c: Context, x: jax.Array, positions: jax.Array) -> jax.Array:
     """Rotary positions on `x[batch, length, heads, head_dim]`."""
     if c.model.rope == "none":
         return x
-    half = jnp.arange(c.model.head_dim // 2, dtype=jnp.float32) / (c.model.head_dim // 2)
+    half = jnp.arange(c.model.rotated_dim // 2, dtype=jnp.float32) / (c.model.rotated_dim // 2)
     timescale = c.model.rope_timescale**half
     return _ROTATIONS[c.model.rope](c, x, positions[:, :, None, None], timescale)
 

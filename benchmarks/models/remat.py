@@ -12,7 +12,7 @@ import jax
 from benchmarks.models.run import Run
 from jax.ad_checkpoint import checkpoint_name
 
-QKV = ("query_proj", "key_proj", "value_proj")
+QKV = ("query_proj", "key_proj", "value_proj", "qkv_proj")
 TENSORS = (
     "decoder_layer_input",
     *QKV,
@@ -55,7 +55,7 @@ POLICIES: dict[str, Callable[[], Policy | None]] = {
     "save_dot_except_mlp": lambda: _save(*QKV, "out_proj"),
     "save_dot_except_mlpwi": lambda: _save(*QKV, "out_proj", "mlpwo"),
     "save_dot_with_context_except_mlp": lambda: _save(*QKV, "context", "out_proj"),
-    "qkv_proj_offloaded": lambda: _offload((), QKV),
+    "qkv_proj_offloaded": lambda: _offload((), QKV[:3]),
 }
 NAMES = (*POLICIES, "custom", "none")
 

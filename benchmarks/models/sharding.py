@@ -43,6 +43,10 @@ RULES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("embed_of_expert", ("fsdp", "sequence", "tensor_transpose", "context")),
     ("embed_of_expert", ("fsdp", "fsdp_transpose", "sequence", "context")),
     ("embed_of_expert", ("fsdp", "sequence", "context")),
+    ("rank", ("fsdp", "fsdp_transpose", "sequence", "context", "tensor_transpose", "expert")),
+    ("rank", ("fsdp", "sequence", "context", "tensor_transpose", "expert")),
+    ("rank", ("fsdp", "fsdp_transpose", "sequence", "context", "expert")),
+    ("rank", ("fsdp", "sequence", "context", "expert")),
     ("norm", TENSOR),
     ("experts", ("expert",)),
 )

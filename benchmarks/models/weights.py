@@ -56,13 +56,22 @@ def all_weights(model: Model, *, scan_axis: int | None) -> Tree:
 
 
 def layer_groups(model: Model) -> list[tuple[str, int, Tree]]:
-    """The kinds of layers in their order: name, number, weights of one."""
+    """The kinds of layers in their order: name, number of cycles, weights of one cycle.
+
+    A cycle has one layer per window, by number.
+    """
+    cycle = len(model.windows)
+
+    def weights(*, with_experts: bool) -> Tree:
+        layer = _layer(model, with_experts=with_experts)
+        return {str(number): layer for number in range(cycle)}
+
     groups = [
-        ("dense_layers", model.dense_layers, _layer(model, with_experts=False)),
+        ("dense_layers", model.dense_layers // cycle, weights(with_experts=False)),
         (
             "layers",
-            model.layers - model.dense_layers,
-            _layer(model, with_experts=bool(model.experts)),
+            (model.layers - model.dense_layers) // cycle,
+            weights(with_experts=bool(model.experts)),
         ),
     ]
     return [group for group in groups if group[1]]
@@ -90,36 +99,58 @@ def _repeat(layer: Tree, count: int, scan_axis: int | None) -> Tree:
 
 
 def _layer(model: Model, *, with_experts: bool) -> Tree:
-    tree: Tree = {
-        "attention_norm": _norm(model, model.embed, "norm"),
-        "attention": _attention(model),
-    }
-    if model.block == "sequential":
-        tree["mlp_norm"] = _norm(model, model.embed, "norm")
+    names = ["attention_norm"]
+    names += ["mlp_norm"] if model.block == "sequential" else []
+    names += ["attention_post_norm", "mlp_post_norm"] if model.post_norms else []
+    tree: Tree = {name: _norm(model, model.embed, "norm") for name in names}
+    tree["attention"] = _attention(model)
     if with_experts:
         tree["experts"] = _experts(model)
-        if model.shared_experts:
-            tree["mlp"] = _mlp(model, model.shared_experts * model.width_of_expert)
-    else:
-        tree["mlp"] = _mlp(model, model.mlp)
+    width = model.shared_experts * model.width_of_expert if with_experts else model.mlp
+    if width:
+        tree["mlp"] = _mlp(model, width)
     return tree
 
 
 def _attention(model: Model) -> Tree:
-    embed, dim = model.embed, model.head_dim
-    tree: Tree = {
-        name: _dense(model, (embed, model.kv_heads, dim), ("embed", "heads", None), embed)
-        for name in ("key", "value")
-    }
-    tree["query"] = _dense(  # attention does not scale: its weights do
-        model, (embed, model.query_heads, dim), ("embed", "heads", None), embed * dim
-    )
+    dim = model.head_dim
+    tree = _latent(model) if model.kv_rank else _heads(model)
     for name in model.head_norms:
         tree[f"{name}_norm"] = _norm(model, dim, None)
-    width = model.query_heads * dim
-    tree["out"] = _dense(
-        model, (model.query_heads, dim, embed), ("heads", None, "embed"), width, num_outputs=1
-    )
+    out = (model.query_heads, model.value_dim or dim, model.embed)
+    tree["out"] = _dense(model, out, ("heads", None, "embed"), out[0] * out[1], num_outputs=1)
+    return tree
+
+
+def _heads(model: Model) -> Tree:
+    """Queries, keys, values. Attention does not scale its scores: the weights of queries do."""
+    embed, dim = model.embed, model.head_dim
+    if model.fused_qkv:
+        shape = (embed, 3, model.query_heads, dim)
+        return {"qkv": _dense(model, shape, ("embed", None, "heads", None), embed, num_outputs=3)}
+    axes = ("embed", "heads", None)
+    tree = {"query": _dense(model, (embed, model.query_heads, dim), axes, embed * dim)}
+    for name in ("key", "value"):
+        tree[name] = _dense(model, (embed, model.kv_heads, dim), axes, embed)
+    return tree
+
+
+def _latent(model: Model) -> Tree:
+    embed, heads = model.embed, model.query_heads
+    query = model.head_dim + model.rope_dim
+    source = model.query_rank or embed
+    axis = "rank" if model.query_rank else "embed"
+    tree: Tree = {
+        "query": _dense(model, (source, heads, query), (axis, "heads", None), source * query)
+    }
+    if model.query_rank:
+        tree["query_in"] = _dense(model, (embed, source), ("embed", "rank"), embed, num_outputs=1)
+        tree["query_rank_norm"] = _norm(model, source, "norm")
+    rank = model.kv_rank
+    into, out = rank + model.rope_dim, model.head_dim + model.value_dim
+    tree["kv_in"] = _dense(model, (embed, into), ("embed", "rank"), embed, num_outputs=1)
+    tree["kv_rank_norm"] = _norm(model, rank, "norm")
+    tree["kv"] = _dense(model, (rank, heads, out), ("rank", "heads", None), rank)
     return tree
 
 
