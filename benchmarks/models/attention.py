@@ -92,16 +92,16 @@ def _mask(length: int, window: int) -> masks.Mask:
 
 
 def _splash_blocks(c: Context, length: int) -> splash.BlockSizes:
-    given = c.run.blocks
+    given, queries = c.run.blocks, length // c.layout.size("context")
     one_kernel = given.use_fused_bwd_kernel
     return splash.BlockSizes(
-        block_q=min(given.q, length),
+        block_q=min(given.q, queries),
         block_kv=min(given.kv, length),
         block_kv_compute=min(given.kv_compute, length),
-        block_q_dkv=min(given.q_dkv, length),
+        block_q_dkv=min(given.q_dkv, queries),
         block_kv_dkv=min(given.kv_dkv, length),
         block_kv_dkv_compute=min(given.kv_dkv_compute, length),
-        block_q_dq=None if one_kernel else min(given.q_dq, length),
+        block_q_dq=None if one_kernel else min(given.q_dq, queries),
         block_kv_dq=None if one_kernel else min(given.kv_dq, length),
         use_fused_bwd_kernel=one_kernel,
     )

@@ -6,7 +6,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-
 from benchmarks.models.layers import Context, dense, norm, rotate
 from benchmarks.models.remat import name
 

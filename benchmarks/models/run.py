@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
@@ -18,7 +18,8 @@ AXES = (
     "tensor_sequence",
     "expert",
 )
-NOTHING: Mapping[str, int] = MappingProxyType({})
+NO_AXES: Mapping[str, int] = MappingProxyType({})
+NO_TENSORS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +45,9 @@ class Run:
     be -1, which takes what is left (by default `fsdp` within a slice, `data` across). `slice` is a name
     in any dialect of vtpu's, `slices` how many of it. `per_device_batch` counts sequences per XLA device.
 
+    A mesh axis takes whole axes of the torus, or, with `split_physical_axes`, parts of one; `rings` lays
+    the mesh over a 16x16 torus in rings of so many neighbours.
+
     `remat` is one of MaxText's policies by name (see `remat.POLICIES`); for `custom`, `tensors` says of
     named tensors whether they are `save`d, `offload`ed to the host or recomputed (`remat`).
     `attention` is `splash` or `flash` (the Pallas kernels of jax, newer and older) or `dot_product`.
@@ -56,10 +60,12 @@ class Run:
     per_device_batch: float
     sequence: int
     slices: int = 1
-    mesh: Mapping[str, int] = NOTHING
-    dcn_mesh: Mapping[str, int] = NOTHING
+    mesh: Mapping[str, int] = NO_AXES
+    dcn_mesh: Mapping[str, int] = NO_AXES
+    split_physical_axes: bool = False
+    rings: Literal["", "64x4", "32x8"] = ""
     remat: str = "full"
-    tensors: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    tensors: Mapping[str, str] = NO_TENSORS
     scan_layers: bool = True
     scan_axis: int = 1
     attention: Literal["splash", "flash", "dot_product"] = "splash"
@@ -75,11 +81,15 @@ class Run:
         Raises:
             ValueError: an axis that is not known, or two of unknown size.
         """
+        if min(self.per_device_batch, self.sequence, self.slices) <= 0:
+            raise ValueError("per_device_batch, sequence and slices are larger than 0")
         for name, mesh in (("mesh", self.mesh), ("dcn_mesh", self.dcn_mesh)):
             if unknown := [axis for axis in mesh if axis not in AXES]:
                 raise ValueError(
                     f"{name} has no axis {', '.join(unknown)}; it has {', '.join(AXES)}"
                 )
+            if any(size < 1 and size != -1 for size in mesh.values()):
+                raise ValueError(f"sizes of {name} are at least 1, or -1 for what is left")
             if sum(size == -1 for size in mesh.values()) > 1:
                 raise ValueError(f"only one axis of {name} can be -1")
 

@@ -88,13 +88,40 @@ def make_mesh(run: Run, devices: Sequence[Any]) -> Mesh:
     """The mesh of a run, its axes laid over the torus as `jax.experimental.mesh_utils` does.
 
     Raises:
-        ValueError: the axes do not multiply to the number of devices.
+        ValueError: the axes do not multiply to the number of devices, or do not fit the torus.
     """
     inner = _sizes("mesh", run.mesh, len(devices) // run.slices, rest="fsdp")
-    if run.slices == 1:
-        return Mesh(mesh_utils.create_device_mesh(inner, devices), AXES)
     outer = _sizes("dcn_mesh", run.dcn_mesh, run.slices, rest="data")
-    return Mesh(mesh_utils.create_hybrid_device_mesh(inner, outer, devices), AXES)
+    by_slice = [devices] if run.slices == 1 else _by_slice(devices)
+    try:
+        meshes = [_mesh_of_slice(run, inner, one) for one in by_slice]
+    except NotImplementedError as error:
+        raise ValueError(f"{error} With split_physical_axes = true that can be tried.") from error
+    numbers = np.arange(run.slices).reshape(outer)
+    blocks = np.vectorize(lambda number: meshes[number], otypes=[object])(numbers)
+    return Mesh(np.block(blocks.tolist()), AXES)
+
+
+def _by_slice(devices: Sequence[Any]) -> list[list[Any]]:
+    numbers = sorted({device.slice_index for device in devices})
+    return [[device for device in devices if device.slice_index == n] for n in numbers]
+
+
+def _mesh_of_slice(run: Run, sizes: tuple[int, ...], devices: Sequence[Any]) -> np.ndarray:
+    if run.rings:
+        torus = mesh_utils.create_device_mesh((16, 16), devices)
+        return _in_rings(torus, int(run.rings.partition("x")[2])).reshape(sizes)
+    return mesh_utils.create_device_mesh(
+        sizes, devices, allow_split_physical_axes=run.split_physical_axes
+    )
+
+
+def _in_rings(torus: np.ndarray, length: int) -> np.ndarray:
+    """Devices of a 2-D torus by rings: two rows of neighbours, there and back."""
+    rows, columns = torus.shape
+    width = length // 2
+    pairs = torus.reshape(rows // 2, 2, columns // width, width)
+    return np.concatenate([pairs[:, 0], pairs[:, 1, :, ::-1]], axis=-1).reshape(-1, length)
 
 
 def one_device_mesh(device: Any) -> Mesh:

@@ -16,10 +16,11 @@ from benchmarks.models.model import Model
 from benchmarks.models.optimizer import clip, global_norm, update
 from benchmarks.models.run import Run
 from benchmarks.models.sharding import Layout, make_mesh
+from benchmarks.models.together import check_together
 from benchmarks.models.weights import Weight, all_weights, initial_value, is_weight
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-BATCH = ("inputs", "positions", "segments", "targets", "target_segments")
+INPUTS = ("inputs", "positions", "segments", "targets", "target_segments")
 _SMALL = 1e-8
 
 
@@ -102,6 +103,7 @@ def build(model: Model, run: Run, devices: Sequence[Any], mesh: Mesh | None = No
     """
     layout = Layout(mesh or make_mesh(run, devices))
     context = Context(model, run, layout)
+    check_together(context)
     return Program(
         context, _abstract_state(context), _abstract_batch(context), parse_flags(run.flags)
     )
@@ -132,12 +134,7 @@ def _abstract_state(c: Context) -> Any:
 
 
 def _abstract_batch(c: Context) -> Any:
-    size = c.run.per_device_batch * c.layout.mesh.size
-    if size != int(size):
-        raise ValueError(f"per_device_batch = {c.run.per_device_batch} makes no whole global batch")
-    shards = c.layout.size("data", "fsdp", "fsdp_transpose", "expert")
-    if int(size) % shards:
-        raise ValueError(f"{int(size)} sequences are not divisible by {shards} shards of the batch")
+    size = int(c.run.per_device_batch * c.layout.mesh.size)
     sharding = c.layout.sharding("batch", "act_norm_length")
-    array = jax.ShapeDtypeStruct((int(size), c.run.sequence), jnp.int32, sharding=sharding)
-    return dict.fromkeys(BATCH, array)
+    array = jax.ShapeDtypeStruct((size, c.run.sequence), jnp.int32, sharding=sharding)
+    return dict.fromkeys(INPUTS, array)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from difflib import get_close_matches
 from pathlib import Path
 from types import UnionType
@@ -90,18 +90,21 @@ def _make(kind: Any, values: Fields) -> Any:
     types = get_type_hints(kind)
     for name, value in values.items():
         _check_type(kind.__name__, name, types[name], value)
+    needed = [field.name for field in fields(kind) if field.default is MISSING]
+    if missing := [name for name in needed if name not in values]:
+        raise TableError(f"{kind.__name__} needs {', '.join(missing)}")
     try:
         return kind(**values)
-    except TypeError as error:  # what is missing
-        raise TableError(
-            str(error).replace("__init__() ", "").replace("keyword-only ", "")
-        ) from None
     except ValueError as error:
         raise TableError(str(error)) from error
 
 
 def _check_type(owner: str, name: str, kind: Any, value: Any) -> None:
     """Numbers, switches, words and choices; parts of a table are checked where they are made."""
+    if get_origin(kind) is tuple:
+        for item in value if isinstance(value, tuple) else (value,):
+            _check_type(owner, name, get_args(kind)[0], item)
+        return
     if get_origin(kind) is Literal:
         if value not in get_args(kind):
             raise TableError(_unknown(f"{owner}: {name} = {value!r}", value, get_args(kind)))
@@ -235,6 +238,8 @@ _RUN: dict[str, Reader] = {
     "use_iota_embed": _as("iota_embed"),
     "attention": _attention,
     "sparse_matmul": _sparse,
+    "allow_split_physical_axes": _as("split_physical_axes"),
+    "custom_mesh": lambda name: {"rings": name.removeprefix("hybrid_ring_")},
     "megablox": _megablox,
     "capacity_factor": _capacity,
     "xla_flags": _as("flags"),
