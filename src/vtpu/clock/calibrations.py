@@ -58,6 +58,11 @@ def calibration_of(generation: str) -> Calibration:
     return read_calibration(generation, data)
 
 
+def shared_calibration() -> Calibration:
+    """What all generations share."""
+    return calibration_of(_SHARED)
+
+
 def read_calibration(generation: str, data: dict[str, object]) -> Calibration:
     """A calibration from a file's contents.
 

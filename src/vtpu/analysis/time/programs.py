@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable
+from itertools import product
 
-from vtpu.chips import parse_slice
+from vtpu.chips import Slice, parse_slice
 from vtpu.clock.calibrations import Calibration
 from vtpu.clock.machine import Machine, machine_of
 from vtpu.clock.program import program_time
@@ -19,6 +20,18 @@ from vtpu.recording.recording import DeviceRecord, ProgramRecord, RunRecord
 def machine_of_run(run: RunRecord, calibration: Calibration | None = None) -> Machine:
     """A device of the slice that was run on, and where all its devices are."""
     return machine_of(parse_slice(run.slice), positions_of(run.devices), calibration)
+
+
+def machine_of_slice(wanted: Slice, calibration: Calibration | None = None) -> Machine:
+    """A device of a slice whose devices are numbered as libtpu does: along x, then y, z, then slices."""
+    x, y, z = wanted.bounds
+    cores = wanted.generation.chip.xla_devices_per_chip.value
+    places = product(range(wanted.num_slices), range(z), range(y), range(x), range(cores))
+    positions = {
+        number: Position((i, j, k), slice_index, core)
+        for number, (slice_index, k, j, i, core) in enumerate(places)
+    }
+    return machine_of(wanted, positions, calibration)
 
 
 def positions_of(devices: Iterable[DeviceRecord]) -> dict[int, Position]:
