@@ -16,12 +16,13 @@ from vtpu.report.document import (
     Cell,
     Count,
     CountChange,
+    Flops,
     Line,
     NoFigure,
     Seconds,
     Share,
 )
-from vtpu.units import format_bytes, format_count, format_seconds
+from vtpu.units import format_bytes, format_count, format_flops, format_seconds
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _TAB = "    "
@@ -54,6 +55,8 @@ def cell_text(cell: Cell) -> str:  # noqa: C901, PLR0911 - one return per kind o
             return format_seconds(value)
         case Count(value):
             return format_count(value)
+        case Flops(value):
+            return format_flops(value)
         case Share(part, whole):
             return f"{100 * part / whole:.1f} %" if whole else "unknown"
         case NoFigure(text):

@@ -32,6 +32,13 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
+class Flops:
+    """A number of floating-point operations."""
+
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
 class BytesChange:
     """By how much a size differs."""
 
@@ -47,10 +54,10 @@ class CountChange:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A part of a whole, both in bytes."""
+    """A part of a whole, both in the same unit."""
 
-    part: int
-    whole: int
+    part: float
+    whole: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +77,19 @@ class NoFigure:
     text: str = "-"
 
 
-Cell = str | Bytes | Seconds | Count | BytesChange | CountChange | Share | NoFigure | Line | None
+Cell = (
+    str
+    | Bytes
+    | Seconds
+    | Count
+    | Flops
+    | BytesChange
+    | CountChange
+    | Share
+    | NoFigure
+    | Line
+    | None
+)
 """None is unknown, which is shown as such and never as zero."""
 
 

@@ -20,6 +20,7 @@ from vtpu.report.document import (
     Cell,
     Count,
     CountChange,
+    Flops,
     Line,
     NoFigure,
     Seconds,
@@ -32,7 +33,7 @@ _INDENT = "  "
 _DEEPER = "      "
 _LEAST_SOURCE = 24  # of a line's text beside numbers; less says nothing
 _LEAST_WRAPPED = 36
-_FIGURES = (Bytes, Seconds, Count, BytesChange, CountChange, Share, NoFigure)
+_FIGURES = (Bytes, Seconds, Count, Flops, BytesChange, CountChange, Share, NoFigure)
 
 Kind = Literal["heading", "row", "detail"]
 

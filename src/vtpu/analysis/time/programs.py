@@ -16,6 +16,8 @@ from vtpu.reading.modules import read_wrapped_module
 from vtpu.reading.wire import WireError
 from vtpu.recording.recording import DeviceRecord, ProgramRecord, RunRecord
 
+_IDS_PER_SLICE = 100_000
+
 
 def machine_of_run(run: RunRecord, calibration: Calibration | None = None) -> Machine:
     """A device of the slice that was run on, and where all its devices are."""
@@ -23,15 +25,23 @@ def machine_of_run(run: RunRecord, calibration: Calibration | None = None) -> Ma
 
 
 def machine_of_slice(wanted: Slice, calibration: Calibration | None = None) -> Machine:
-    """A device of a slice whose devices are numbered as libtpu does: along x, then y, z, then slices."""
+    """A device of a slice, its devices numbered as libtpu does: along x, then y, then z.
+
+    Where there are several slices, those of the first count from 100,000, of the second from 200,000.
+    """
     x, y, z = wanted.bounds
     cores = wanted.generation.chip.xla_devices_per_chip.value
-    places = product(range(wanted.num_slices), range(z), range(y), range(x), range(cores))
+    places = list(product(range(z), range(y), range(x), range(cores)))
     positions = {
-        number: Position((i, j, k), slice_index, core)
-        for number, (slice_index, k, j, i, core) in enumerate(places)
+        _first_id(wanted, slice_index) + number: Position((i, j, k), slice_index, core)
+        for slice_index in range(wanted.num_slices)
+        for number, (k, j, i, core) in enumerate(places)
     }
     return machine_of(wanted, positions, calibration)
+
+
+def _first_id(wanted: Slice, slice_index: int) -> int:
+    return 0 if wanted.num_slices == 1 else (slice_index + 1) * _IDS_PER_SLICE
 
 
 def positions_of(devices: Iterable[DeviceRecord]) -> dict[int, Position]:
