@@ -12,6 +12,7 @@ from vtpu.clock.machine import Machine, machine_of
 from vtpu.clock.program import program_time
 from vtpu.clock.program_time import ProgramTime
 from vtpu.clock.torus import Position
+from vtpu.program.modules import Module
 from vtpu.reading.modules import read_wrapped_module
 from vtpu.reading.wire import WireError
 from vtpu.recording.recording import DeviceRecord, ProgramRecord, RunRecord
@@ -47,6 +48,11 @@ def _first_id(wanted: Slice, slice_index: int) -> int:
 def positions_of(devices: Iterable[DeviceRecord]) -> dict[int, Position]:
     """By id where devices are."""
     return {d.id: Position(_coords(d.coords), d.slice_index, d.core) for d in devices}
+
+
+def time_on_slice(module: Module, wanted: Slice) -> ProgramTime:
+    """How long an execution of a compiled module takes on a device of a slice."""
+    return program_time(module, machine_of_slice(wanted))
 
 
 def time_of(program: ProgramRecord, run: RunRecord) -> ProgramTime | None:
