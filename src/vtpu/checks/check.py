@@ -10,6 +10,7 @@ from typing import Any
 from vtpu.analysis.program.memory import MemoryUsage
 from vtpu.analysis.program.report import Origin, ProgramReport, report_program
 from vtpu.analysis.source_lines import UserLines
+from vtpu.analysis.time.programs import time_on_slice
 from vtpu.analysis.time.report import TimeReport
 from vtpu.checks.compiling import compile_program, start_compiling_anew
 from vtpu.checks.lowering import lower
@@ -110,12 +111,12 @@ def check_call(
     on: str | None = None,
     *,
     exact: bool = False,
-    time_of: TimeOf | None = None,
+    time_of: TimeOf | None = time_on_slice,
 ) -> Check:
     """The same with the arguments apart, so that one of them may be called `on`.
 
-    `time_of` models how long one execution of a compiled module takes on a device of the slice; without
-    it, and for a program that does not fit, no time is told.
+    `time_of` models how long one execution of a compiled module takes on a device of the slice. Of a
+    program that does not fit no time is told.
     """
     attached = current_session()
     wanted = parse_slice(on) if on else attached.slice if attached else _default_slice()
