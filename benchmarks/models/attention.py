@@ -69,19 +69,18 @@ def _splash(
     def attend(q: Any, k: Any, v: Any, q_segments: Any, kv_segments: Any, kernel: Any) -> Any:
         return jax.vmap(kernel)(q, k, v, segment_ids=splash.SegmentIds(q_segments, kv_segments))
 
-    queries, whole = (
-        layout.spec("batch", heads, spread, None),
-        layout.spec("batch", heads, None, None),
-    )
+    queries = layout.spec("batch", heads, spread, None)
+    whole = layout.spec("batch", heads, None, None)
     rows, columns = layout.spec("batch", spread), layout.spec("batch", None)
-    found = jax.shard_map(
-        attend,
-        mesh=layout.mesh,
-        in_specs=(queries, whole, whole, rows, columns, kernel_specs),
-        out_specs=queries,
-        check_vma=False,
-    )(*(jnp.swapaxes(x, 1, 2) for x in (query, key, value)), segments, segments, kernel)
+    in_specs = (queries, whole, whole, rows, columns, kernel_specs)
+    attend_shard = layout.per_shard(attend, in_specs, queries)
+    found = attend_shard(*_by_head(query, key, value), segments, segments, kernel)
     return jnp.swapaxes(found, 1, 2)
+
+
+def _by_head(*parts: jax.Array) -> list[jax.Array]:
+    """`[batch, heads, length, numbers]`, as kernels have it."""
+    return [jnp.swapaxes(part, 1, 2) for part in parts]
 
 
 def _mask(length: int, window: int) -> masks.Mask:
@@ -127,13 +126,8 @@ def _flash(
         )
 
     key, value = (jnp.repeat(x, groups, axis=2) if groups > 1 else x for x in (key, value))
-    found = jax.shard_map(
-        attend,
-        mesh=layout.mesh,
-        in_specs=(spec, spec, spec, layout.spec("batch", None)),
-        out_specs=spec,
-        check_vma=False,
-    )(*(jnp.swapaxes(x, 1, 2) for x in (query, key, value)), segments)
+    in_specs = (spec, spec, spec, layout.spec("batch", None))
+    found = layout.per_shard(attend, in_specs, spec)(*_by_head(query, key, value), segments)
     return name(jnp.swapaxes(found, 1, 2), "context")
 
 
@@ -155,4 +149,4 @@ def _flash_blocks(batch: int, length: int) -> flash.BlockSizes:
     )
 
 
-_KINDS = {"dot_product": _dot_product, "splash": _splash, "flash": _flash}
+_KINDS = {"dot_product": _dot_product, "splash": _splash, "old_flash": _flash}

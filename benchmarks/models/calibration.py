@@ -105,7 +105,8 @@ def _flags(group: str, groups: Mapping[str, str]) -> str:
 def _kernel(described: Table) -> Fields:
     """Which kernel the trainer's `flash` was."""
     words = str(described.get("attention", ""))
-    found = next((kind for kind in ("splash", "flash", "dot_product") if kind in words), None)
+    kernels = {"splash": "splash", "flash": "old_flash", "dot": "dot_product"}
+    found = next((kernel for word, kernel in kernels.items() if word in words), None)
     return {"attention": found} if found else {}
 
 

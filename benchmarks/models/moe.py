@@ -18,7 +18,7 @@ _BALANCE = 0.01  # MaxText's load_balance_loss_weight
 _INTO = ("experts", None, "mlp")
 _OUT = ("experts", "mlp", None)
 
-Multiply = Callable[[jax.Array, jax.Array], jax.Array]
+Multiply = Callable[[jax.Array], jax.Array]
 
 
 def mixture(c: Context, weights: Any, x: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -64,13 +64,11 @@ def _sparse(c: Context, weights: Any, x: jax.Array, gates: jax.Array) -> jax.Arr
     rows = layout.spec("batch", "act_length", None)
     into = layout.spec(*_INTO)
     kernels = _kernels(c, weights)
-    return jax.shard_map(
-        functools.partial(_sparse_shard, c),
-        mesh=layout.mesh,
-        in_specs=(rows, rows, [into] * (len(kernels) - 1) + [layout.spec(*_OUT)]),
-        out_specs=layout.spec("batch", "act_length", "act_embed"),
-        check_vma=False,
-    )(x, gates, kernels)
+    in_specs = (rows, rows, [into] * (len(kernels) - 1) + [layout.spec(*_OUT)])
+    out_spec = layout.spec("batch", "act_length", "act_embed")
+    return layout.per_shard(functools.partial(_sparse_shard, c), in_specs, out_spec)(
+        x, gates, kernels
+    )
 
 
 def _sparse_shard(

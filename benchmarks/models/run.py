@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, field
 from typing import Literal
 
 AXES = (
@@ -18,8 +17,6 @@ AXES = (
     "tensor_sequence",
     "expert",
 )
-NO_AXES: Mapping[str, int] = MappingProxyType({})
-NO_TENSORS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +47,7 @@ class Run:
 
     `remat` is one of MaxText's policies by name (see `remat.POLICIES`); for `custom`, `tensors` says of
     named tensors whether they are `save`d, `offload`ed to the host or recomputed (`remat`).
-    `attention` is `splash` or `flash` (the Pallas kernels of jax, newer and older) or `dot_product`.
+    `attention` is `splash` or `old_flash` (Pallas kernels of jax), or `dot_product`.
     `moe` is how experts multiply: `megablox` (a Pallas kernel), `ragged_dot`, or `dense` (einsums
     over all experts, or up to `capacity_factor` times their even share of the tokens).
     `scan_axis` is the dimension of stacked weights that counts layers. `flags` are XLA's.
@@ -60,15 +57,15 @@ class Run:
     per_device_batch: float
     sequence: int
     slices: int = 1
-    mesh: Mapping[str, int] = NO_AXES
-    dcn_mesh: Mapping[str, int] = NO_AXES
+    mesh: Mapping[str, int] = field(default_factory=dict[str, int])
+    dcn_mesh: Mapping[str, int] = field(default_factory=dict[str, int])
     split_physical_axes: bool = False
     rings: Literal["", "64x4", "32x8"] = ""
     remat: str = "full"
-    tensors: Mapping[str, str] = NO_TENSORS
+    tensors: Mapping[str, str] = field(default_factory=dict[str, str])
     scan_layers: bool = True
     scan_axis: int = 1
-    attention: Literal["splash", "flash", "dot_product"] = "splash"
+    attention: Literal["splash", "old_flash", "dot_product"] = "splash"
     blocks: Blocks = Blocks()
     iota_embed: bool = False
     moe: Literal["megablox", "ragged_dot", "dense"] = "megablox"

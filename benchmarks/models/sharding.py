@@ -8,7 +8,7 @@ none of the rule's mesh axes is taken by another dimension of the value.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ import jax
 import numpy as np
 from benchmarks.models.run import AXES, Run
 from jax.experimental import mesh_utils
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
 BATCH = ("data", "fsdp", "fsdp_transpose", "expert")
 TENSOR = ("tensor", "tensor_transpose", "tensor_sequence")
@@ -56,7 +56,7 @@ RULES: tuple[tuple[str, tuple[str, ...]], ...] = (
 class Layout:
     """Places values on a mesh by the names of their dimensions."""
 
-    mesh: Mesh
+    mesh: Mesh | AbstractMesh
 
     def size(self, *axes: str) -> int:
         """The product of the sizes of mesh axes."""
@@ -82,6 +82,12 @@ class Layout:
     def constrain(self, value: jax.Array, *names: str | None) -> jax.Array:
         """The value, placed by the names of its dimensions."""
         return jax.lax.with_sharding_constraint(value, self.sharding(*names))
+
+    def per_shard(self, function: Callable[..., Any], in_specs: Any, out_specs: Any) -> Any:
+        """A function of whole values that runs `function` on each device's shards of them."""
+        return jax.shard_map(
+            function, mesh=self.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
+        )
 
 
 def make_mesh(run: Run, devices: Sequence[Any]) -> Mesh:

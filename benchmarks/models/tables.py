@@ -59,8 +59,7 @@ def read_run(table: Table) -> Run:
     Raises:
         TableError: what is wrong with it.
     """
-    known = {field.name for field in fields(Run)} - {"blocks"}
-    found = _read("run", table, _RUN, known)
+    found = _read("run", table, _RUN, {field.name for field in fields(Run)})
     for field in ("mesh", "dcn_mesh", "tensors"):
         found[field] = dict(found.get(field, {}))
     found["blocks"] = _make(Blocks, found.get("blocks", {}))
@@ -74,15 +73,18 @@ def _read(part: str, table: Table, readers: Mapping[str, Reader], own: set[str])
     """The fields of all entries; entries of one mesh or of the blocks come together."""
     found: Fields = {}
     for key, value in table.items():
-        if key in own:
-            entry = {key: tuple(value) if isinstance(value, list) else value}
-        elif key in readers:
+        if key in readers:
             entry = readers[key](value)
+        elif key in own:
+            entry = {key: tuple(value) if isinstance(value, list) else value}
         else:
-            raise TableError(_unknown(f"{part} has no entry {key!r}", key, [*own, *readers]))
+            raise TableError(_unknown(f"{part} has no entry {key!r}", key, own.union(readers)))
         for name, new in entry.items():
-            is_part = isinstance(new, dict) and name in found
-            found[name] = {**found[name], **new} if is_part else new
+            old = found.get(name)
+            if isinstance(old, dict) and isinstance(new, dict):
+                found[name] = {**old, **new}
+            else:
+                found[name] = new
     return found
 
 
@@ -90,7 +92,7 @@ def _make(kind: Any, values: Fields) -> Any:
     types = get_type_hints(kind)
     for name, value in values.items():
         _check_type(kind.__name__, name, types[name], value)
-    needed = [field.name for field in fields(kind) if field.default is MISSING]
+    needed = [f.name for f in fields(kind) if f.default is f.default_factory is MISSING]
     if missing := [name for name in needed if name not in values]:
         raise TableError(f"{kind.__name__} needs {', '.join(missing)}")
     try:
@@ -180,7 +182,7 @@ def _block(name: str) -> Reader:
 
 
 def _attention(kind: str) -> Fields:
-    """MaxText's `flash` is the splash kernel since 2024."""
+    """MaxText's `flash` has been the splash kernel since 2024; we call the one before `old_flash`."""
     return {"attention": {"flash": "splash", "autoselected": "splash"}.get(kind, kind)}
 
 
@@ -193,7 +195,7 @@ def _megablox(is_used: bool) -> Fields:
 
 
 def _capacity(factor: float) -> Fields:
-    return {"capacity_factor": factor, "moe": "dense"} if factor > 0 else {}
+    return {"capacity_factor": factor if factor > 0 else None}
 
 
 _MODEL: dict[str, Reader] = {

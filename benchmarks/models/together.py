@@ -24,14 +24,14 @@ def check_together(c: Context) -> None:
 
 def _doubts_of_attention(c: Context) -> Iterator[tuple[bool, str]]:
     model, shards = c.model, c.layout.size(*TENSOR, "sequence")
-    is_flash, is_kernel = c.run.attention == "flash", c.run.attention != "dot_product"
+    is_flash, is_kernel = c.run.attention == "old_flash", c.run.attention != "dot_product"
     yield (
         is_flash and bool(any(model.windows) or model.attention_cap or model.kv_rank),
-        "attention = 'flash' has no windows, caps or latent heads; 'splash' has",
+        "attention = 'old_flash' has no windows, caps or latent heads; 'splash' has",
     )
     yield (
         is_flash and c.layout.size("context", "sequence") > 1,
-        "attention = 'flash' takes whole sequences; 'splash' can spread them over context",
+        "attention = 'old_flash' takes whole sequences; 'splash' can spread them over context",
     )
     for heads in (model.query_heads, model.kv_heads):
         yield (
