@@ -15,10 +15,13 @@ import numpy as np
 
 from vtpu.device import _core
 from vtpu.device.recorder import EventTap, Recorder
-from vtpu.reading.xplane import TraceEvent, TraceLine, TracePlane, encode_space
+from vtpu.reading.xplane.collecting import Entry, Kinds, collect
+from vtpu.reading.xplane.space import Line, Plane, Space, Stats
+from vtpu.reading.xplane.writing import encode_space
 from vtpu.recording.events import EventKind
 
 _TIME_BASIS = ("vtpu_time_basis", "host: how long each call kept the host, not a time of a device")
+_PS_PER_NS = 1000
 _MODULES, _TRANSFERS = "XLA Modules", "Transfers"
 _TRANSFER_NAMES = {
     EventKind.HOST_TO_DEVICE: "TransferToDevice",
@@ -63,29 +66,25 @@ class Profiles:
         planes = {device: _Plane(device, session.began_unix_ns) for device in self._local_devices}
         for event in events:
             self._place(event, session.began_ns, planes)
-        return encode_space(tuple(plane.build() for plane in planes.values()))
+        return encode_space(Space(planes=tuple(plane.build() for plane in planes.values())))
 
     def _place(self, event: np.void, began_ns: int, planes: dict[int, _Plane]) -> None:
         kind = EventKind(event["kind"])
         if kind is EventKind.EXECUTE:
             line = _MODULES
             name, devices = self._recorder.programs.get(int(event["program"]), ("?", ()))
-            stats = (("program_id", int(event["program"])), ("run_id", int(event["subject"])))
+            stats = {"program_id": int(event["program"]), "run_id": int(event["subject"])}
         elif kind in _TRANSFER_NAMES:
             line, name, devices = _TRANSFERS, _TRANSFER_NAMES[kind], ()
-            stats = (("bytes", int(event["bytes"])),)
+            stats = {"bytes": int(event["bytes"])}
         else:
             return
-        traced = TraceEvent(
-            name=name,
-            offset_ns=max(0, int(event["time_ns"]) - began_ns),
-            duration_ns=max(0, int(event["host_ns"])),
-            stats=stats,
-        )
+        offset = max(0, int(event["time_ns"]) - began_ns) * _PS_PER_NS
+        duration = max(0, int(event["host_ns"])) * _PS_PER_NS
         of_event = int(event["device"])
         for device in devices if of_event < 0 else (of_event,):
             if device in planes:
-                planes[device].lines.setdefault(line, []).append(traced)
+                planes[device].add(line, name, offset, duration, stats)
 
 
 class _Plane:
@@ -94,11 +93,24 @@ class _Plane:
     def __init__(self, device: int, began_unix_ns: int) -> None:
         self._device = device
         self._began_unix_ns = began_unix_ns
-        self.lines: dict[str, list[TraceEvent]] = {}
+        self._kinds = Kinds()
+        self._lines: dict[str, list[Entry]] = {}
 
-    def build(self) -> TracePlane:
-        lines = tuple(
-            TraceLine(name, self._began_unix_ns, tuple(events))
-            for name, events in self.lines.items()
+    def add(self, line: str, name: str, offset: int, duration: int, stats: Stats) -> None:
+        entry = Entry(
+            metadata=self._kinds.named(name), offset_ps=offset, duration_ps=duration, stats=stats
         )
-        return TracePlane(f"/device:TPU:{self._device}", lines, (_TIME_BASIS,))
+        self._lines.setdefault(line, []).append(entry)
+
+    def build(self) -> Plane:
+        lines = tuple(
+            Line(id=i, name=name, began_ns=self._began_unix_ns, events=collect(entries))
+            for i, (name, entries) in enumerate(self._lines.items(), start=1)
+        )
+        return Plane(
+            id=self._device,
+            name=f"/device:TPU:{self._device}",
+            lines=lines,
+            metadata=self._kinds.metadata,
+            stats=dict([_TIME_BASIS]),
+        )
