@@ -24,7 +24,8 @@ class Instruction:
     older modules have a `place` of their own instead.
 
     `value` is that of a constant which is one integer, `direction` that of a comparison, `attributes`
-    are JSON that the compiler's back end keeps with it (`backend_config`).
+    are JSON that the compiler's back end keeps with it (`backend_config`). `fusion_kind` is XLA's word
+    for a fusion: `kLoop`, `kInput`, `kOutput` or `kCustom`.
     """
 
     id: int
@@ -47,6 +48,7 @@ class Instruction:
     value: int | None = None
     direction: str = ""
     attributes: bytes = field(default=b"", repr=False)
+    fusion_kind: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

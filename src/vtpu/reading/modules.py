@@ -98,6 +98,7 @@ class _Reader:
             value=operations.integer_value(fields) if opcode == "constant" else None,
             direction=wire.last_text(fields, 63) if 63 in fields else "",
             attributes=bytes(wire.last_bytes(fields, 43)) if 43 in fields else b"",
+            fusion_kind=wire.last_text(fields, 11) if opcode == "fusion" else "",
         )
 
     def _shape(self, data: memoryview) -> Shape:

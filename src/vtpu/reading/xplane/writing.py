@@ -27,41 +27,64 @@ _DOUBLE, _UINT, _INT, _TEXT, _BYTES, _REFERENCE = 2, 3, 4, 5, 6, 7
 def encode_space(space: Space) -> bytes:
     """The profile as a serialized XSpace."""
     texts = ((2, space.errors), (3, space.warnings), (4, space.hostnames))
+    known = _Known()
     return b"".join(
-        [wire.write_field(1, encode_plane(plane)) for plane in space.planes]
+        [wire.write_field(1, _encode_plane(plane, known)) for plane in space.planes]
         + [wire.write_field(number, text) for number, found in texts for text in found]
     )
 
 
-def encode_plane(plane: Plane) -> bytes:
-    """A plane as a serialized XPlane."""
-    names = _Names()
-    parts = [wire.write_field(1, plane.id), wire.write_field(2, plane.name)]
-    parts += [wire.write_field(3, _encode_line(line, names)) for line in plane.lines]
-    parts += [
-        wire.write_field(4, _entry(number, _encode_metadata(number, metadata, names)))
-        for number, metadata in plane.metadata.items()
-    ]
-    own = _encode_stats(6, plane.stats.items(), names)
-    return b"".join([*parts, names.encode(), own])
+class _Known:
+    """What planes share: numbers for names, from 1 (0 is none), and kinds of events that are encoded.
+
+    Devices that run the same program have the same kinds.
+    """
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+        self.kinds: dict[tuple[int, int], tuple[bytes, frozenset[str]]] = {}
 
 
 class _Names:
-    """Numbers for names of stats, and for texts that many events have; from 1, 0 is none."""
+    """The names of stats that a plane refers to, and texts that many of its events have."""
 
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
+    def __init__(self, known: _Known) -> None:
+        self._known = known
+        self.used: set[str] = set()
 
     def number(self, name: str) -> int:
-        return self._numbers.setdefault(name, len(self._numbers) + 1)
+        self.used.add(name)
+        return self._known.numbers.setdefault(name, len(self._known.numbers) + 1)
 
     def encode(self) -> bytes:
+        numbers = sorted((self._known.numbers[name], name) for name in self.used)
         return b"".join(
             wire.write_field(
                 5, _entry(number, wire.write_field(1, number) + wire.write_field(2, name))
             )
-            for name, number in self._numbers.items()
+            for number, name in numbers
         )
+
+
+def _encode_plane(plane: Plane, known: _Known) -> bytes:
+    names = _Names(known)
+    parts = [wire.write_field(1, plane.id), wire.write_field(2, plane.name)]
+    parts += [wire.write_field(3, _encode_line(line, names)) for line in plane.lines]
+    parts += [_encode_kind(number, kind, names, known) for number, kind in plane.metadata.items()]
+    own = _encode_stats(6, plane.stats.items(), names)
+    return b"".join([*parts, names.encode(), own])
+
+
+def _encode_kind(number: int, kind: EventMetadata, names: _Names, known: _Known) -> bytes:
+    """A kind of events; the same one in another plane is encoded already."""
+    key = (number, id(kind))
+    if key not in known.kinds:
+        own = _Names(known)
+        data = wire.write_field(4, _entry(number, _encode_metadata(number, kind, own)))
+        known.kinds[key] = data, frozenset(own.used)
+    data, used = known.kinds[key]
+    names.used |= used
+    return data
 
 
 def _entry(key: int, value: bytes) -> bytes:
