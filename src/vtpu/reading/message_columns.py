@@ -55,6 +55,17 @@ class Rows:
         """The same bytes, none where `present` is false."""
         return Rows(self.count, tuple((m, np.where(present, s, 0)) for m, s in self.parts))
 
+    def take(self, which: Ints) -> Rows:
+        """The bytes of some messages, each as often as it is named."""
+        return Rows(len(which), tuple((m[which], s[which]) for m, s in self.parts))
+
+    def spread(self, rows: Ints, count: int) -> Rows:
+        """The bytes of these messages as those of `count`, of which the others have none."""
+        at = np.zeros(count, np.int64)
+        present = np.zeros(count, np.bool_)
+        at[rows], present[rows] = np.arange(len(rows)), True
+        return self.take(at).where(present) if len(rows) else Rows(count)
+
     def join(self) -> bytes:
         """All messages, one after the other."""
         return b"".join(self._pieces())
@@ -107,6 +118,12 @@ def texts(values: Sequence[bytes]) -> Rows:
 def varint_field(number: int, values: NDArray[np.integer]) -> Rows:
     """A field with a varint in every message."""
     return tag(number, VARINT, len(values)).then(varints(values))
+
+
+def fixed_field(number: int, values: NDArray[np.integer]) -> Rows:
+    """A field with a fixed64 in every message."""
+    numbers = doubles(_unsigned(values).view(np.float64))
+    return tag(number, FIXED64, len(values)).then(numbers)
 
 
 def message_field(number: int, content: Rows) -> Rows:

@@ -136,7 +136,7 @@ def _encode_column(column: StatColumn, count: int, names: _Names) -> Rows:
     """A stat as a field of each event that has it."""
     name = np.full(len(column.rows), names.number(column.name), np.int64)
     stat = columns.message_field(4, columns.varint_field(1, name).then(_values(column, names)))
-    return _spread(stat, column.rows, count)
+    return stat if stat.count == count else stat.spread(column.rows, count)
 
 
 def _values(column: StatColumn, names: _Names) -> Rows:
@@ -151,17 +151,3 @@ def _values(column: StatColumn, names: _Names) -> Rows:
         return columns.message_field(_BYTES, columns.texts(values.tolist()))
     numbers = np.fromiter(map(names.number, values), np.int64, len(values))
     return columns.varint_field(_REFERENCE, numbers)
-
-
-def _spread(part: Rows, rows: np.ndarray, count: int) -> Rows:
-    """What some events have, as what all have: nothing for the others."""
-    if part.count == count:
-        return part
-    parts: list[tuple[np.ndarray, np.ndarray]] = []
-    for matrix, sizes in part.parts:
-        wide = np.zeros((count, matrix.shape[1]), np.uint8)
-        wide[rows] = matrix
-        all_sizes = np.zeros(count, np.int64)
-        all_sizes[rows] = sizes
-        parts.append((wide, all_sizes))
-    return Rows(count, tuple(parts))
