@@ -61,6 +61,14 @@ def format_flops(count: float) -> str:
     return f"{count:,.0f} FLOP"
 
 
+def format_rate(value: float, unit: str) -> str:
+    """An amount per second, in decimal units as data sheets have them: `197 TFLOP/s`, `819 GB/s`."""
+    for factor, name in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= factor:
+            return f"{value / factor:,.3g} {name}{unit}/s"
+    return f"{value:,.3g} {unit}/s"
+
+
 def format_count(count: int) -> str:
     """A number of things, with thousands apart."""
     return f"{count:,}"

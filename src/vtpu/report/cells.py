@@ -18,10 +18,12 @@ from vtpu.report.document import (
     CountChange,
     Line,
     NoFigure,
+    Rate,
     Seconds,
+    SecondsChange,
     Share,
 )
-from vtpu.units import format_bytes, format_count, format_seconds
+from vtpu.units import format_bytes, format_count, format_rate, format_seconds
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _TAB = "    "
@@ -52,6 +54,10 @@ def cell_text(cell: Cell) -> str:  # noqa: C901, PLR0911 - one return per kind o
             return _signed(value, format_count)
         case Seconds(value):
             return format_seconds(value)
+        case SecondsChange(value):
+            return f"{'-' if value < 0 else '+'}{format_seconds(abs(value))}"
+        case Rate(value, unit):
+            return format_rate(value, unit)
         case Count(value):
             return format_count(value)
         case Share(part, whole):

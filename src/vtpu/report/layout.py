@@ -22,7 +22,9 @@ from vtpu.report.document import (
     CountChange,
     Line,
     NoFigure,
+    Rate,
     Seconds,
+    SecondsChange,
     Share,
     Table,
 )
@@ -32,7 +34,9 @@ _INDENT = "  "
 _DEEPER = "      "
 _LEAST_SOURCE = 24  # of a line's text beside numbers; less says nothing
 _LEAST_WRAPPED = 36
-_FIGURES = (Bytes, Seconds, Count, BytesChange, CountChange, Share, NoFigure)
+_FIGURES = (
+    Bytes, Seconds, SecondsChange, Rate, Count, BytesChange, CountChange, Share, NoFigure,
+)  # fmt: skip
 
 Kind = Literal["heading", "row", "detail"]
 

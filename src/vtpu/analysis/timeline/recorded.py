@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,6 +24,7 @@ from vtpu.analysis.timeline.device_timeline import (
     TimedProgram,
     TimelineDevice,
 )
+from vtpu.analysis.timeline.times import Times, without_times
 from vtpu.clock.program_time import ProgramTime
 from vtpu.evidence import Basis
 from vtpu.program.locations import CANONICAL_FILE, SourceStacks
@@ -32,9 +33,6 @@ from vtpu.reading.modules import read_wrapped_module
 from vtpu.reading.wire import WireError
 from vtpu.recording.events import EventFlag, EventKind, select
 from vtpu.recording.recording import ProgramRecord, Recording, RunRecord
-
-Times = Callable[[ProgramRecord], ProgramTime | None]
-"""What an execution of a program takes; None where there is no model of it."""
 
 _WORK = {
     EventKind.EXECUTE: HostWork.EXECUTE,
@@ -45,11 +43,6 @@ _WORK = {
     EventKind.CALLBACK: HostWork.CALLBACK,
 }
 _TRANSFERS = (EventKind.HOST_TO_DEVICE, EventKind.DEVICE_TO_HOST)
-
-
-def without_times(_program: ProgramRecord) -> ProgramTime | None:
-    """No program has a model: executions are shown where the host made them."""
-    return None
 
 
 @dataclass(frozen=True, slots=True)

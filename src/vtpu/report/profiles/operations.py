@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +10,12 @@ from numpy.typing import NDArray
 from vtpu.analysis.program.sources import Source, source_of
 from vtpu.analysis.source_lines import UserLines
 from vtpu.analysis.timeline.device_timeline import TimedProgram
+from vtpu.analysis.timeline.expansion import (
+    Occurrences,
+    count_events,
+    expand,
+    waiting_instructions,
+)
 from vtpu.clock.program_time import Estimate, OperationTime, ProgramTime
 from vtpu.program.memory import MemorySpace
 from vtpu.program.modules import Instruction, Module
@@ -18,7 +23,6 @@ from vtpu.program.shapes import ArrayShape, leaves
 from vtpu.reading import wire
 from vtpu.reading.xplane.collecting import Kinds
 from vtpu.reading.xplane.space import EventMetadata, StatValue
-from vtpu.report.profiles.expansion import Occurrences, count_events, expand
 from vtpu.report.profiles.instruction_text import category_of, hlo_text, shape_text
 
 Ints = NDArray[np.int64]
@@ -52,7 +56,7 @@ class ProgramEvents:
         self._lines = lines
         self._kinds = kinds
         self._symbols = {number: i for i, number in enumerate(module.by_id, start=1)}
-        self._done_of = _waiting_instructions(module)
+        self._done_of = waiting_instructions(module)
         self._numbers: dict[tuple[int, float], int] = {}
         self._many: dict[float, int] = {1.0: 0}
         self._templates: dict[int | None, Template] = {}
@@ -147,28 +151,6 @@ class ProgramEvents:
             display_name="all operations",
             stats=stats,
         )
-
-
-def _waiting_instructions(module: Module) -> Mapping[int, int]:
-    """Of asynchronous instructions the one that waits for the transfer's end."""
-    found: dict[int, int] = {}
-    for instruction in module.by_id.values():
-        if instruction.opcode.endswith("-done"):
-            start = _start_of(module, instruction)
-            if start is not None:
-                found[start] = instruction.id
-    return found
-
-
-def _start_of(module: Module, done: Instruction) -> int | None:
-    """The instruction that began what `done` waits for; updates stand between them."""
-    number = done.operands[0] if done.operands else None
-    while number is not None:
-        instruction = module.by_id.get(number)
-        if instruction is None or not instruction.opcode.endswith("-update"):
-            return instruction.id if instruction else None
-        number = instruction.operands[0] if instruction.operands else None
-    return None
 
 
 def _source_stats(source: Source, lines: UserLines) -> dict[str, StatValue]:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vtpu.clock.program_time import Lane, Pass, ProgramTime, Span
+from vtpu.program.modules import Instruction, Module
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -82,6 +83,28 @@ def expand(
     """
     found = _Expansion(time, most_passes, done_of or {}).pass_of(time.entry)
     return found.select(np.lexsort((-found.end, found.start)))
+
+
+def waiting_instructions(module: Module) -> Mapping[int, int]:
+    """Of asynchronous instructions the one that waits for the transfer's end."""
+    found: dict[int, int] = {}
+    for instruction in module.by_id.values():
+        if instruction.opcode.endswith("-done"):
+            start = _start_of(module, instruction)
+            if start is not None:
+                found[start] = instruction.id
+    return found
+
+
+def _start_of(module: Module, done: Instruction) -> int | None:
+    """The instruction that began what `done` waits for; updates stand between them."""
+    number = done.operands[0] if done.operands else None
+    while number is not None:
+        instruction = module.by_id.get(number)
+        if instruction is None or not instruction.opcode.endswith("-update"):
+            return instruction.id if instruction else None
+        number = instruction.operands[0] if instruction.operands else None
+    return None
 
 
 def _split(count: float, most_passes: int | None) -> tuple[int, float]:
