@@ -11,7 +11,8 @@ from vtpu.cli import check, demo, diff, explain, replay, run, show, slices, trac
 from vtpu.errors import VtpuError
 
 _VALUE_OPTIONS = {
-    "--on", "--host", "--out", "--json", "--values", "--values-budget", "--unknown",
+    "--on", "--host", "--out", "--json", "--values", "--values-budget", "--unknown", "--xprof",
+    "--perfetto",
 }  # fmt: skip
 
 app = typer.Typer(

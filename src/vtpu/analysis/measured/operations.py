@@ -128,7 +128,7 @@ def read_core(plane: Plane, modules: Mapping[int, Module]) -> CoreProfile:
             name=plane.name,
             window_s=(end - begin) / _PS,
             busy_s=covered(ran.events.offset_ps, ran.events.end_ps) / _PS,
-            operations_s=covered(ops.events.offset_ps, ops.events.end_ps) / _PS,
+            operations_s=covered(*device_times(ops.events)) / _PS,
         ),
         operations=tuple(_operations(plane, ops, ran, modules)),
         runs=tuple(_runs(plane, ran)),
@@ -140,6 +140,19 @@ def _reach(events: Events) -> tuple[int, int]:
     if not len(events):
         return 0, 0
     return int(events.offset_ps.min()), int(events.end_ps.max())
+
+
+def device_times(events: Events) -> tuple[Ints, Ints]:
+    """Begins and ends of events by the clock of the device, where all have that, as XProf takes them.
+
+    The times of the events themselves are moved to the clock of the host, which stretches some of them.
+    """
+    columns = {column.name: column for column in events.stats}
+    start, duration = columns.get("device_offset_ps"), columns.get("device_duration_ps")
+    if not (start and duration and len(start.rows) == len(duration.rows) == len(events)):
+        return events.offset_ps, events.end_ps
+    begins = start.values.astype(np.int64)
+    return begins, begins + duration.values.astype(np.int64)
 
 
 def plain_name(module: str) -> str:
@@ -167,7 +180,7 @@ def _operations(
     plane: Plane, ops: Line, ran: Line, modules: Mapping[int, Module]
 ) -> Iterator[MeasuredOperation]:
     events = ops.events
-    own = self_times(events.offset_ps, events.end_ps)
+    own = self_times(*device_times(events))
     programs = _programs_at(events.offset_ps, ran.events)
     beside = _async_times(plane)
     named = {number: _by_name(module) for number, module in modules.items()}

@@ -27,6 +27,20 @@ def profile_space(timeline: DeviceTimeline, most_events: int = MOST_EVENTS) -> S
     )
 
 
+def session_space(timeline: DeviceTimeline, thread: int, most_events: int = MOST_EVENTS) -> Space:
+    """What a session of `jax.profiler` lacks: the devices, the programs, and what launched what.
+
+    The rest of the host, and the time of the profile, are the profiler's own. It joins the plane of the
+    runtime with its own; `thread` is the one that launches, as the system numbers it.
+    """
+    devices = device_planes(timeline, most_events)
+    runtime = host_plane(timeline, plane="/host:TPU-runtime", line=thread, has_steps=False)
+    return Space(
+        planes=(*devices.planes, runtime, modules_plane(timeline.programs)),
+        warnings=profile_notes(timeline, devices.events_left_out),
+    )
+
+
 def profile_notes(timeline: DeviceTimeline, events_left_out: int) -> tuple[str, ...]:
     """What who reads the profile must know: no device was there, how good the times are."""
     notes = [
