@@ -73,7 +73,7 @@ class _Maker:
                 self._note(instruction, runs, None)
                 count = self.trips if instruction.opcode == "while" else 1
                 body = self.pass_of(instruction.called[0], runs * count)
-                inner[instruction.id] = (instruction.called[0], count)
+                inner[instruction.id] = (instruction.called[0], body.seconds)
                 spans.append(Span(instruction.id, Lane.CORE, at, at + body.seconds * count))
                 at += body.seconds * count
             elif instruction.opcode.endswith("-start"):

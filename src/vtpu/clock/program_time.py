@@ -58,7 +58,8 @@ class Lane(StrEnum):
     MEMORY = "HBM to VMEM"  # copies that the compiler lets run beside the core
     LINKS = "ICI"
     NETWORK = "DCN"
-    HOST = "host link"
+    TO_HOST = "to host"
+    FROM_HOST = "from host"
     SPARSECORE = "SparseCore"
 
 

@@ -10,6 +10,7 @@ from vtpu.program.operations import (
     Collective,
     ConvolutionDimensions,
     DotDimensions,
+    Precision,
     WindowDimension,
 )
 from vtpu.program.shapes import Shape
@@ -23,9 +24,10 @@ class Instruction:
     parameter the user's name of the argument, `params['w']`. `stack` numbers the module's stacks;
     older modules have a `place` of their own instead.
 
-    `value` is that of a constant which is one integer, `direction` that of a comparison, `attributes`
-    are JSON that the compiler's back end keeps with it (`backend_config`). `fusion_kind` is XLA's word
-    for a fusion: `kLoop`, `kInput`, `kOutput` or `kCustom`.
+    `value` is that of a constant which is one integer; `elements` are those of one that is a small array
+    of integers, row by row, in bytes. `direction` is that of a comparison, `attributes` are JSON that
+    the compiler's back end keeps with it (`backend_config`). `fusion_kind` is XLA's word for a fusion:
+    `kLoop`, `kInput`, `kOutput` or `kCustom`.
     """
 
     id: int
@@ -46,7 +48,9 @@ class Instruction:
     convolution: ConvolutionDimensions | None = None
     collective: Collective | None = None
     value: int | None = None
+    elements: bytes = field(default=b"", repr=False)
     direction: str = ""
+    precision: Precision = Precision.DEFAULT
     attributes: bytes = field(default=b"", repr=False)
     fusion_kind: str = ""
 
@@ -74,7 +78,11 @@ class Alias:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Module:
-    """A module. `stacks[n]` is the stack numbered n, innermost frame first; number 0 is empty."""
+    """A module. `stacks[n]` is the stack numbered n, innermost frame first; number 0 is empty.
+
+    `devices` are ids of the devices that it runs on, replica by replica, in each by partition: the
+    numbers of `Collective` are places in it. Empty where the module does not say.
+    """
 
     name: str
     entry: int
@@ -82,6 +90,7 @@ class Module:
     aliases: tuple[Alias, ...] = ()
     stacks: tuple[tuple[Frame, ...], ...] = ((),)
     is_scheduled: bool = False
+    devices: tuple[int, ...] = ()
     by_id: Mapping[int, Instruction] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Precision(IntEnum):
+    """What the user asked of a product of 32-bit numbers. Values are those of XLA's `PrecisionConfig`."""
+
+    DEFAULT = 0
+    HIGH = 1
+    HIGHEST = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,12 +12,12 @@ from vtpu.program.operations import (
     Collective,
     ConvolutionDimensions,
     DotDimensions,
+    Precision,
     WindowDimension,
 )
 from vtpu.reading import wire
 
-_SIGNED = {4, 5}  # S32, S64
-_INTEGERS = {4: 4, 5: 5, 8: 6, 9: 7}  # PrimitiveType: field of LiteralProto
+_PRECISIONS = set(map(int, Precision))
 
 
 def dot_dimensions(fields: wire.Fields) -> DotDimensions | None:
@@ -31,6 +31,14 @@ def dot_dimensions(fields: wire.Fields) -> DotDimensions | None:
         lhs_batch=wire.all_ints(numbers, 3),
         rhs_batch=wire.all_ints(numbers, 4),
     )
+
+
+def precision(fields: wire.Fields) -> Precision:
+    """The precision of a product: that of its more precise operand."""
+    if 51 not in fields:
+        return Precision.DEFAULT
+    asked = wire.all_ints(wire.group(wire.last_bytes(fields, 51)), 1)
+    return max((Precision(p) for p in asked if p in _PRECISIONS), default=Precision.DEFAULT)
 
 
 def window(fields: wire.Fields) -> tuple[WindowDimension, ...]:
@@ -47,8 +55,8 @@ def _window_dimension(numbers: wire.Fields) -> WindowDimension:
     return WindowDimension(
         wire.last_int(numbers, 1),
         wire.last_int(numbers, 2) or 1,
-        _signed(wire.last_int(numbers, 3), 64),
-        _signed(wire.last_int(numbers, 4), 64),
+        wire.last_int(numbers, 3),
+        wire.last_int(numbers, 4),
         wire.last_int(numbers, 5) or 1,
         wire.last_int(numbers, 6) or 1,
     )
@@ -72,26 +80,6 @@ def convolution_dimensions(fields: wire.Fields) -> ConvolutionDimensions | None:
         feature_groups=wire.last_int(fields, 50) or 1,
         batch_groups=wire.last_int(fields, 58) or 1,
     )
-
-
-def integer_value(fields: wire.Fields) -> int | None:
-    """The value of a constant that is one integer."""
-    if 8 not in fields:
-        return None
-    literal = wire.group(wire.last_bytes(fields, 8))
-    shape = wire.group(wire.last_bytes(literal, 1))
-    kind = wire.last_int(shape, 2)
-    if kind not in _INTEGERS or any(wire.all_ints(shape, 3)):
-        return None
-    values = wire.all_ints(literal, _INTEGERS[kind])
-    if len(values) != 1:
-        return None
-    return _signed(values[0], 64) if kind in _SIGNED else values[0]
-
-
-def _signed(value: int, bits: int) -> int:
-    """A varint of a negative number as that number."""
-    return value - (1 << bits) if value >> (bits - 1) & 1 else value
 
 
 def collective(fields: wire.Fields) -> Collective | None:

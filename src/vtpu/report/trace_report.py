@@ -59,7 +59,7 @@ class _Maker:
     def __init__(self, profile: MeasuredProfile) -> None:
         self._profile = profile
         self._basis = Basis.MODELLED if profile.hardware.is_modelled else Basis.MEASURED
-        self._cores = max(1, profile.hardware.cores)
+        self._cores = max(1, sum(core.window_s > 0 for core in profile.cores))
         self._steps = profile.steps.count if profile.steps else 1
 
     @property

@@ -16,7 +16,8 @@ from vtpu.analysis.measured.self_times import self_times
 from vtpu.analysis.measured.summary import MeasuredProfile
 from vtpu.analysis.program.sources import source_of
 from vtpu.analysis.timeline.device_timeline import TimedProgram
-from vtpu.analysis.timeline.expansion import expand, waiting_instructions
+from vtpu.analysis.timeline.expansion import expand
+from vtpu.analysis.timeline.flights import flights_of
 from vtpu.analysis.timeline.recorded import timed_program
 from vtpu.analysis.timeline.times import Times
 from vtpu.chips import UnknownSlice, parse_slice
@@ -203,7 +204,7 @@ def core_times(time: ProgramTime, module: Module) -> Mapping[int, float]:
 
     Operations in a loop or call are not counted again in that.
     """
-    occurrences = expand(time, 0, waiting_instructions(module))
+    occurrences = expand(time, 0, flights_of(module))
     core = occurrences.select(~occurrences.is_async)
     start = np.rint(core.start * _PS).astype(np.int64)
     end = np.rint(core.end * _PS).astype(np.int64)

@@ -8,14 +8,14 @@ part of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vtpu.analysis.timeline.flights import Flights
 from vtpu.clock.program_time import Lane, Pass, ProgramTime, Span
-from vtpu.program.modules import Instruction, Module
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -65,46 +65,35 @@ def count_events(time: ProgramTime, most_passes: int | None) -> int:
 
 def _count(found: Pass, most_passes: int | None, of: Callable[[int], int]) -> int:
     total = len(found.spans) + sum(span.waited > 0 for span in found.spans)
-    for computation, count in found.inner.values():
-        shown, left = _split(count, most_passes)
-        total += of(computation) * (shown + (left > 0))
+    for span in found.spans:
+        if span.instruction in found.inner:
+            computation, seconds = found.inner[span.instruction]
+            shown, left = _split(_passes_in(span, seconds), most_passes)
+            total += of(computation) * (shown + (left > 0))
     return total
 
 
+def _passes_in(span: Span, seconds: float) -> float:
+    """How many passes of so many seconds an instruction makes."""
+    count = (span.end - span.start) / seconds if seconds > 0 else 0.0
+    return round(count) if abs(count - round(count)) < 1e-6 * max(count, 1) else count
+
+
 def expand(
-    time: ProgramTime, most_passes: int | None = None, done_of: Mapping[int, int] | None = None
+    time: ProgramTime, most_passes: int | None = None, flights: Flights | None = None
 ) -> Occurrences:
     """What one execution does, in the order of its begin, an outer operation before those in it.
+
+    What takes another lane than the core and is not in flight keeps the core waiting: it stands on the
+    core. The end of what is in flight is waited for by the instruction that `flights` names.
 
     Args:
         time: the program's modelled time.
         most_passes: how many passes of a loop are shown one by one; None shows all.
-        done_of: of asynchronous instructions the one that waits for the transfer's end.
+        flights: what runs beside the core; by default all that takes another lane.
     """
-    found = _Expansion(time, most_passes, done_of or {}).pass_of(time.entry)
+    found = _Expansion(time, most_passes, flights).pass_of(time.entry)
     return found.select(np.lexsort((-found.end, found.start)))
-
-
-def waiting_instructions(module: Module) -> Mapping[int, int]:
-    """Of asynchronous instructions the one that waits for the transfer's end."""
-    found: dict[int, int] = {}
-    for instruction in module.by_id.values():
-        if instruction.opcode.endswith("-done"):
-            start = _start_of(module, instruction)
-            if start is not None:
-                found[start] = instruction.id
-    return found
-
-
-def _start_of(module: Module, done: Instruction) -> int | None:
-    """The instruction that began what `done` waits for; updates stand between them."""
-    number = done.operands[0] if done.operands else None
-    while number is not None:
-        instruction = module.by_id.get(number)
-        if instruction is None or not instruction.opcode.endswith("-update"):
-            return instruction.id if instruction else None
-        number = instruction.operands[0] if instruction.operands else None
-    return None
 
 
 def _split(count: float, most_passes: int | None) -> tuple[int, float]:
@@ -116,12 +105,10 @@ def _split(count: float, most_passes: int | None) -> tuple[int, float]:
 class _Expansion:
     """Passes of computations; the same one comes again in every pass of a loop."""
 
-    def __init__(
-        self, time: ProgramTime, most_passes: int | None, done_of: Mapping[int, int]
-    ) -> None:
+    def __init__(self, time: ProgramTime, most_passes: int | None, flights: Flights | None) -> None:
         self._time = time
         self._most_passes = most_passes
-        self._done_of = done_of
+        self._flights = flights
         self._known: dict[int, Occurrences] = {}
 
     def pass_of(self, computation: int) -> Occurrences:
@@ -132,44 +119,56 @@ class _Expansion:
         return self._known[computation]
 
     def _expand(self, found: Pass) -> Occurrences:
-        parts = [_spans(found.spans), self._waits(found.spans)]
+        beside = [span for span in found.spans if self._is_beside(span)]
+        core = [span for span in found.spans if not self._is_beside(span)]
+        parts = [_spans(beside, is_async=True), _spans(self._waited(core, beside), is_async=False)]
         for span in found.spans:
             if span.instruction in found.inner:
                 parts += self._passes(span, *found.inner[span.instruction])
         return _joined(parts)
 
-    def _passes(self, span: Span, computation: int, count: float) -> list[Occurrences]:
+    def _is_beside(self, span: Span) -> bool:
+        if span.lane is Lane.CORE:
+            return False
+        return self._flights is None or span.instruction in self._flights.starts
+
+    def _waited(self, core: list[Span], beside: list[Span]) -> list[Span]:
+        """What the core does, with what it waits at the end of what is in flight.
+
+        An instruction that computes and then waits is one event.
+        """
+        done_of = self._flights.done_of if self._flights else {}
+        waits = {
+            done_of[span.instruction]: Span(
+                done_of[span.instruction], Lane.CORE, span.end - span.waited, span.end
+            )
+            for span in beside
+            if span.waited > 0 and span.instruction in done_of
+        }
+        own = [
+            Span(s.instruction, s.lane, s.start, max(s.end, waits.pop(s.instruction, s).end))
+            for s in core
+        ]
+        return [*own, *waits.values()]
+
+    def _passes(self, span: Span, computation: int, seconds: float) -> list[Occurrences]:
         """The passes that an instruction makes, within its own time."""
-        found = self._time.passes.get(computation)
-        if found is None:
-            return []
         one = self.pass_of(computation)
-        shown, left = _split(count, self._most_passes)
-        parts = [_repeated(one, span.start, shown, found.seconds)] if shown else []
+        shown, left = _split(_passes_in(span, seconds), self._most_passes)
+        parts = [_repeated(one, span.start, shown, seconds)] if shown else []
         if left > 0:
-            parts.append(_stretched(one, span.start + shown * found.seconds, left))
+            parts.append(_stretched(one, span.start + shown * seconds, left))
         return [_within(part, span.end) for part in parts]
 
-    def _waits(self, spans: tuple[Span, ...]) -> Occurrences:
-        """What the core waited at the end of transfers, unless the spans have it."""
-        own = {span.instruction for span in spans if span.lane is Lane.CORE}
-        waits = [
-            Span(done, Lane.CORE, span.end - span.waited, span.end)
-            for span in spans
-            if span.waited > 0 and (done := self._done_of.get(span.instruction)) is not None
-            if done not in own
-        ]
-        return _spans(tuple(waits))
 
-
-def _spans(spans: tuple[Span, ...]) -> Occurrences:
+def _spans(spans: Sequence[Span], *, is_async: bool) -> Occurrences:
     count = len(spans)
     return Occurrences(
         np.fromiter((s.instruction for s in spans), np.int64, count),
         np.fromiter((s.start for s in spans), np.float64, count),
         np.fromiter((s.end for s in spans), np.float64, count),
         np.ones(count),
-        np.fromiter((s.lane is not Lane.CORE for s in spans), np.bool_, count),
+        np.full(count, is_async),
     )
 
 
@@ -218,4 +217,4 @@ def _joined(parts: list[Occurrences]) -> Occurrences:
     )
 
 
-_NOTHING = _spans(())
+_NOTHING = _spans((), is_async=False)

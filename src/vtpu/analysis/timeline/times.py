@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from vtpu.analysis.time.programs import time_of
 from vtpu.clock.program_time import ProgramTime
 from vtpu.recording.recording import ProgramRecord, RunRecord
 
@@ -16,6 +17,14 @@ def without_times(_program: ProgramRecord) -> ProgramTime | None:
     return None
 
 
-def program_times(_run: RunRecord) -> Times:
+def program_times(run: RunRecord) -> Times:
     """The times of a run's programs on its slice."""
-    return without_times
+    known: dict[str, ProgramTime | None] = {}
+
+    def of(program: ProgramRecord) -> ProgramTime | None:
+        key = program.key or str(program.number)
+        if key not in known:
+            known[key] = time_of(program, run)
+        return known[key]
+
+    return of

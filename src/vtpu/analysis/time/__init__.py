@@ -1,0 +1,1 @@
+"""How long programs and steps take, and what bounds them."""
