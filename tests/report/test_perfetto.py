@@ -29,8 +29,8 @@ class Slice:
     start: int
     end: int = 0
     depth: int = 0
-    notes: dict = field(default_factory=dict)
-    flows: list = field(default_factory=list)
+    notes: dict[str, object] = field(default_factory=dict[str, object])
+    flows: list[object] = field(default_factory=list[object])
 
 
 class Trace:

@@ -34,12 +34,10 @@ def host_plane(
             begins a step stands for it, unless an annotation of the user's is around it.
     """
     kinds = Kinds()
-    entries = [
-        _entry(span, kinds, is_root=begins and not has_steps)
-        for span, begins in _begins(timeline.host)
-    ]
-    if has_steps:
-        entries += _steps(timeline.host, kinds)
+    # Of two events of the same time the first is taken to be around the other.
+    entries = _steps(timeline.host, kinds) if has_steps else []
+    for span, begins in _begins(timeline.host):
+        entries.append(_entry(span, kinds, is_root=begins and not has_steps))
     found = Line(id=line, name="python", began_ns=timeline.began_unix_ns, events=collect(entries))
     return Plane(id=1000, name=plane, lines=(found,), metadata=kinds.metadata)
 
