@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from vtpu.device.attach import Session
+    from vtpu.recording.recording import Recording
 
 
 def initialize() -> None:
@@ -22,6 +23,7 @@ def initialize() -> None:
     from vtpu.device.attach import attach_when_used, current_session
 
     if current_session() is None:
+        _profile_by_report()
         attach_when_used(_print_report)
 
 
@@ -68,7 +70,21 @@ def attach(
         out=Path(out) if out else settings.out,
         prints_report=report and settings.prints_report,
     )
+    _profile_by_report()
     return attach_session(settings, _print_report if settings.prints_report else None)
+
+
+def _profile_by_report() -> None:
+    """From now on `jax.profiler` gets of the devices what our profiles show."""
+    from vtpu.device.profiles import write_profiles_by
+
+    write_profiles_by(_session_profile)
+
+
+def _session_profile(recording: Recording, began_ns: int, began_unix_ns: int) -> bytes:
+    from vtpu.report.profiles.recorded import session_profile
+
+    return session_profile(recording, began_ns, began_unix_ns)
 
 
 def _print_report(session: Session) -> None:

@@ -46,6 +46,14 @@ UnknownValues = Annotated[
         "--unknown", help="What the host sees of a value that cannot be had. By default zeros."
     ),
 ]
+Xprof = Annotated[
+    Path | None,
+    typer.Option("--xprof", metavar="DIR", help="Write a profile that XProf and TensorBoard open."),
+]
+Perfetto = Annotated[
+    Path | None,
+    typer.Option("--perfetto", metavar="FILE", help="Write a trace for ui.perfetto.dev."),
+]
 Json = Annotated[
     str | None,
     typer.Option(

@@ -27,9 +27,11 @@ from vtpu.cli.options import (
     Json,
     On,
     Out,
+    Perfetto,
     UnknownValues,
     Values,
     ValuesBudget,
+    Xprof,
     values_environment,
 )
 from vtpu.cli.witness import Witness
@@ -53,6 +55,8 @@ def run_command(
     values: Values = None,
     values_budget: ValuesBudget = None,
     unknown: UnknownValues = None,
+    xprof: Xprof = None,
+    perfetto: Perfetto = None,
     module: Annotated[
         str | None,
         typer.Option("-m", metavar="MODULE", help="Run a module as `python -m` does."),
@@ -63,7 +67,12 @@ def run_command(
     if not arguments:
         raise UsageError("Nothing to run. Write `vtpu run script.py`, or `vtpu run -m module`.")
     settings = values_environment(values, values_budget, unknown)
-    sys.exit(run_and_report(arguments, on=on, host=host, out=out, json=json, settings=settings))
+    profiles = (xprof, perfetto)
+    sys.exit(
+        run_and_report(
+            arguments, on=on, host=host, out=out, json=json, settings=settings, profiles=profiles
+        )
+    )
 
 
 def run_and_report(
@@ -74,10 +83,12 @@ def run_and_report(
     out: Path,
     json: str | None,
     settings: Mapping[str, str],
+    profiles: tuple[Path | None, Path | None] = (None, None),
 ) -> int:
     """Runs `python ARGUMENTS` on host `host` of slice `on`, then reports. Returns the exit code.
 
-    `settings` are further ones, as the environment holds them.
+    `settings` are further ones, as the environment holds them. `profiles`: where a profile for XProf
+    and a trace for Perfetto are written.
 
     Raises:
         UsageError: no such slice or host.
@@ -91,6 +102,8 @@ def run_and_report(
     others = _other_recordings(out.absolute(), path, str(run))
     with claim:
         _report(path, status, json, problem, others)
+        if any(profiles):
+            _write_profiles(path, profiles, json)
     if json and _is_empty(path):
         command = (sys.executable, *arguments)
         _report_unused(on, wanted, host, command, status, json, others)
@@ -191,6 +204,23 @@ def _report(
     from vtpu.report.terminal import report_run
 
     report_run(path, exit_code=status, json=json, problem=problem, other_recordings=others)
+
+
+def _write_profiles(
+    path: Path, profiles: tuple[Path | None, Path | None], json: str | None
+) -> None:
+    from vtpu.recording.file import load_recording
+    from vtpu.report.profiles.recorded import ProfileFiles, write_profiles
+
+    if not path.exists() or _is_empty(path):
+        print("vtpu: there is no profile: nothing was recorded", file=sys.stderr)
+        return
+    try:
+        said = write_profiles(load_recording(path), ProfileFiles(*profiles))
+    except UsageError as error:  # the program's end counts, not the profile's
+        print(f"vtpu: {error}", file=sys.stderr)
+        return
+    print("\n" + "\n".join(said), file=sys.stderr if json == "-" else sys.stdout)
 
 
 def _is_empty(path: Path) -> bool:

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from vtpu.cli.options import Json, load
+from vtpu.cli.options import Json, Perfetto, Xprof, load
 
 
 def show_command(
     recording: Annotated[Path, typer.Argument(metavar="RECORDING", help="A file of `vtpu run`.")],
     json: Json = None,
+    xprof: Xprof = None,
+    perfetto: Perfetto = None,
 ) -> None:
-    """Show the report of a recording again."""
+    """Show the report of a recording again, or write its profile."""
     from vtpu.report.terminal import report_recording
 
-    report_recording(load(recording), str(recording), json)
+    loaded = load(recording)
+    report_recording(loaded, str(recording), json)
+    if xprof or perfetto:
+        from vtpu.report.profiles.recorded import ProfileFiles, write_profiles
+
+        for line in write_profiles(loaded, ProfileFiles(xprof, perfetto)):
+            print(line, file=sys.stderr if json == "-" else sys.stdout)

@@ -26,7 +26,8 @@ class Instruction:
 
     `value` is that of a constant which is one integer; `elements` are those of one that is a small array
     of integers, row by row, in bytes. `direction` is that of a comparison, `attributes` are JSON that
-    the compiler's back end keeps with it (`backend_config`).
+    the compiler's back end keeps with it (`backend_config`). `fusion_kind` is XLA's word for a fusion:
+    `kLoop`, `kInput`, `kOutput` or `kCustom`.
     """
 
     id: int
@@ -52,6 +53,7 @@ class Instruction:
     rendezvous: Mapping[str, str] = field(default_factory=dict[str, str])
     precision: Precision = Precision.DEFAULT
     attributes: bytes = field(default=b"", repr=False)
+    fusion_kind: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

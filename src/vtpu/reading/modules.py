@@ -103,6 +103,7 @@ class _Reader:
             rendezvous=operations.rendezvous(fields) if opcode in _PAIRED else {},
             direction=wire.last_text(fields, 63) if 63 in fields else "",
             attributes=bytes(wire.last_bytes(fields, 43)) if 43 in fields else b"",
+            fusion_kind=wire.last_text(fields, 11) if opcode == "fusion" else "",
         )
 
     def _shape(self, data: memoryview) -> Shape:

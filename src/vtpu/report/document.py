@@ -6,6 +6,7 @@ Cells are typed, so that each rendering decides how a value looks; a column says
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from vtpu.evidence import Basis
 
@@ -22,6 +23,21 @@ class Seconds:
     """A duration."""
 
     value: float
+
+
+@dataclass(frozen=True, slots=True)
+class SecondsChange:
+    """By how much a duration differs."""
+
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """An amount per second: of FLOPs, or of bytes in decimal units, as data sheets have them."""
+
+    value: float
+    unit: Literal["FLOP", "B"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +97,8 @@ Cell = (
     str
     | Bytes
     | Seconds
+    | SecondsChange
+    | Rate
     | Count
     | Flops
     | BytesChange
