@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.training import EXPERTS, GEMMA2, LATENT, MAXTEXT_2023, MODEL
+from training_steps.training import EXPERTS, GEMMA2, LATENT, MAXTEXT_2023, MODEL
 
 ROOT = Path(__file__).parents[2]
 WIDE = {"embed": 128, "head_dim": 128, "layers": 2}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.training import EXPERTS, GEMMA2, GPT3, LATENT, MAXTEXT_2023, MODEL, RUN, TRAIN
+from training_steps.training import EXPERTS, GEMMA2, GPT3, LATENT, MAXTEXT_2023, MODEL, RUN, TRAIN
 
 ROOT = Path(__file__).parents[2]
 FLOAT32 = {"compute_dtype": "float32"}
