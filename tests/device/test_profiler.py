@@ -17,22 +17,48 @@ with jax.profiler.trace("trace", profiler_options=options):
 [path] = glob.glob("trace/**/*.xplane.pb", recursive=True)
 for plane in jax.profiler.ProfileData.from_file(path).planes:
     if plane.name.startswith("/device:TPU"):
-        events = sorted({event.name for line in plane.lines for event in line.events})
-        print(plane.name, dict(plane.stats)["vtpu_time_basis"].partition(":")[0], events)
+        lines = {line.name: [event.name for event in line.events] for line in plane.lines}
+        modules = [name.partition("(")[0] for name in lines.get("XLA Modules", [])]
+        print(plane.name, dict(plane.stats)["vtpu_time_basis"], modules, len(lines.get("XLA Ops", [])))
+    if plane.name == "/host:CPU":
+        found = {e.name for line in plane.lines for e in line.events}
+        print(sorted(n for n in found if n.startswith(("Execute ", "TransferFromDevice"))))
 """
 
 
-def test_a_trace_holds_a_plane_per_device_with_its_executions_and_transfers(virtual):
+def test_a_trace_holds_a_plane_per_device_with_its_executions_and_their_operations(virtual):
     ended = virtual.run(PROGRAM)
     assert (ended.exit_code, ended.stderr) == (0, "")
-    planes = ended.stdout.splitlines()
+    *planes, host = ended.stdout.splitlines()
     assert len(planes) == 8
-    assert planes[0] == "/device:TPU:0 host []"
-    assert planes[1].startswith("/device:TPU:1 host ['CopyBetweenMemories', ")
-    assert "'TransferFromDevice'" in planes[1]
-    assert "'jit__lambda'" in planes[1]
+    assert planes[0] == "/device:TPU:0 no execution [] 0"
+    assert planes[1].startswith("/device:TPU:1 modelled ['jit__lambda', ")
+    assert int(planes[1].rpartition(" ")[2]) > 0
+    assert "'Execute jit__lambda'" in host
+    assert "'TransferFromDevice'" in host
 
 
 def test_a_trace_of_the_host_only_has_no_device(virtual):
     ended = virtual.run(PROGRAM, "host")
-    assert (ended.exit_code, ended.stdout, ended.stderr) == (0, "", "")
+    assert (ended.exit_code, ended.stderr) == (0, "")
+    assert "/device" not in ended.stdout
+
+
+def test_two_traces_of_one_program_hold_each_its_own(virtual):
+    ended = virtual.run("""
+import glob, warnings
+import jax, jax.numpy as jnp
+warnings.simplefilter("ignore")
+step = jax.jit(lambda x: x + 1)
+x = step(jnp.ones(8))
+for name, times in (("one", 2), ("other", 3)):
+    with jax.profiler.trace(name):
+        for _ in range(times):
+            x = step(x)
+    [path] = glob.glob(name + "/**/*.xplane.pb", recursive=True)
+    for plane in jax.profiler.ProfileData.from_file(path).planes:
+        if plane.name == "/device:TPU:0":
+            print(name, [len(list(line.events)) for line in plane.lines if line.name == "XLA Modules"])
+""")
+    assert (ended.exit_code, ended.stderr) == (0, "")
+    assert ended.stdout == "one [2]\nother [3]\n"

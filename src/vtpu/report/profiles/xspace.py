@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
+
 from vtpu.analysis.timeline.device_timeline import DeviceTimeline
-from vtpu.reading.xplane.space import Space
+from vtpu.clock.resources import Resource
+from vtpu.reading.xplane.space import Space, StatValue
 from vtpu.report.profiles.device_planes import device_planes
 from vtpu.report.profiles.host_planes import environment_plane, host_plane, modules_plane
 from vtpu.units import format_count
@@ -18,7 +22,7 @@ def profile_space(timeline: DeviceTimeline, most_events: int = MOST_EVENTS) -> S
     return Space(
         planes=(
             *devices.planes,
-            host_plane(timeline),
+            replace(host_plane(timeline), stats=_utilization(timeline)),
             modules_plane(timeline.programs),
             environment_plane(timeline),
         ),
@@ -59,6 +63,26 @@ def profile_notes(timeline: DeviceTimeline, events_left_out: int) -> tuple[str, 
             "of a loop stand as one pass that lasts as long (vtpu_passes says for how many)"
         )
     return (*notes, *(f"vtpu: {note}" for note in timeline.notes))
+
+
+def _utilization(timeline: DeviceTimeline) -> dict[str, StatValue]:
+    """How busy matrix units and HBM are over the whole profile; XProf shows it as their counters'."""
+    executions = timeline.executions
+    window = max((e.end_s for e in executions), default=0.0)
+    window -= min((e.start_s for e in executions), default=0.0)
+    busy: Counter[Resource] = Counter()
+    counts = Counter(e.program for e in executions)
+    for key, count in counts.items():
+        program = timeline.programs.get(key)
+        for operation in program.time.operations.values() if program and program.time else ():
+            for resource, seconds in operation.busy.items():
+                busy[resource] += seconds * operation.runs * count  # type: ignore[assignment]
+    names = {
+        Resource.MXU: "matrix_unit_utilization_percent",
+        Resource.HBM: "hbm_utilization_percent",
+    }
+    whole = window * len(timeline.devices)
+    return {names[r]: 100 * busy[r] / whole for r in names if r in busy and whole > 0}
 
 
 def _band(timeline: DeviceTimeline) -> str:
