@@ -254,6 +254,10 @@ cdef extern from "core.h":
         uint8_t kind
         uint8_t flags
         uint16_t why
+        uint32_t thread
+        int64_t cpu_ns
+        uint32_t awaits_execution
+        uint32_t awaits_transfer
     ctypedef struct PJRT_LoadedExecutable_Execute_Args:
         pass
     size_t vt_take_gone_programs(uint32_t *out, size_t most)
@@ -355,6 +359,12 @@ cdef extern from "stacks.h":
     uint32_t vt_stack_of(PyFrameObject *frame)
     size_t vt_stack_count()
     uint32_t vt_stack_frames(size_t number, const vt_frame **frames)
+
+cdef extern from "host_time.h":
+    ctypedef struct vt_host_time:
+        uint32_t thread
+        int64_t cpu_ns
+    vt_host_time vt_host_time_now()
 
 cdef extern from "leaving.h":
     void vt_set_python_alive(bint is_alive)
@@ -1215,6 +1225,10 @@ def event_fields() -> list:
         ("kind", <char *> &e.kind - base, "<u1"),
         ("flags", <char *> &e.flags - base, "<u1"),
         ("why", <char *> &e.why - base, "<u2"),
+        ("thread", <char *> &e.thread - base, "<u4"),
+        ("cpu_ns", <char *> &e.cpu_ns - base, "<i8"),
+        ("awaits_execution", <char *> &e.awaits_execution - base, "<u4"),
+        ("awaits_transfer", <char *> &e.awaits_transfer - base, "<u4"),
     ]
 
 
@@ -1239,6 +1253,9 @@ def record_compile(
     event.stack = stack
     event.program = program
     event.device = -1
+    here = vt_host_time_now()
+    event.thread = here.thread
+    event.cpu_ns = here.cpu_ns
     with nogil:
         vt_record_alone(&event)
 

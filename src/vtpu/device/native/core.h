@@ -15,6 +15,7 @@
 #include <stdbool.h>
 
 #include "arena.h"
+#include "host_time.h"
 #include "leaving.h"
 #include "pjrt.h"
 
@@ -210,6 +211,7 @@ struct PJRT_Buffer {
   vt_value *value; /* its contents; NULL: unknown */
   uint64_t launch; /* the execution that last took it as an argument, and as which */
   size_t launch_argument;
+  uint32_t execution, transfer; /* whose result it is, what filled it: their numbers, 0: none */
 };
 
 /* A buffer with memory of its own, its ALLOCATE event recorded. Takes the lock.
@@ -221,7 +223,7 @@ PJRT_Buffer *vt_buffer_new(const vt_shape *shape, PJRT_Memory *memory, uint32_t 
 
 enum vt_event_kind {
   VT_COMPILE = 1, VT_EXECUTE, VT_ALLOCATE, VT_FREE, VT_HOST_TO_DEVICE, VT_DEVICE_TO_HOST, VT_COPY,
-  VT_CALLBACK, VT_FAILURE, VT_UNSUPPORTED
+  VT_CALLBACK, VT_FAILURE, VT_UNSUPPORTED, VT_WAIT, VT_PAUSE
 };
 enum vt_event_flag {
   VT_FLAG_KIND = 3,        /* bits 0-1: memory kind of the subject (of a copy: the destination) */
@@ -245,7 +247,10 @@ typedef struct vt_event {
   int32_t device;   /* global id, -1: all of the program's */
   uint32_t detail;  /* allocation, transfer: shape; unsupported: function; callback: channel */
   uint8_t kind, flags;
-  uint16_t why; /* fabricated: the number of the reason */
+  uint16_t why;    /* fabricated: the number of the reason */
+  uint32_t thread; /* of the host, from 1; 0: not noted, and cpu_ns neither */
+  int64_t cpu_ns;  /* that the thread had used by the end, vtpu's own work apart; -1 unknown */
+  uint32_t awaits_execution, awaits_transfer; /* what had to be there first; 0: nothing */
 } vt_event;
 
 int64_t vt_now(void);
@@ -254,9 +259,11 @@ void vt_set_assuming(bool assuming); /* what this thread reads is assumed of oth
 uint64_t vt_record(const vt_event *event);
 /* The same for a caller that does not hold the lock. */
 void vt_record_alone(const vt_event *event);
-/* Completes an event that this call recorded: how long it took, further flags. The caller holds the
- * lock. */
+/* Completes an event that this call recorded: how long it took, further flags, the time of this
+ * thread. The caller holds the lock. */
 void vt_complete_event(uint64_t number, int64_t host_ns, uint8_t flags);
+/* Whether the last event is a wait of the same thread for the same. The caller holds the lock. */
+bool vt_is_waiting_on(const vt_event *wait);
 /* Moves all pending events to `out`, which the caller frees; returns how many. Takes the lock. */
 size_t vt_drain(vt_event **out);
 size_t vt_pending(void);

@@ -17,6 +17,7 @@ typedef struct launch {
   PJRT_LoadedExecutable_Execute_Args *args;
   vt_origin origin;
   uint64_t number;
+  uint32_t awaits; /* the last transfer that filled an argument */
   bool *donates; /* per parameter: donated in this launch */
   vt_launch *values; /* held while the program calls the host; NULL when values are not followed */
 } launch;
@@ -70,6 +71,7 @@ static PJRT_Error *check_argument(launch *l, size_t d, size_t i) {
                     i, logical_id(l, d) / l->executable->num_partitions);
   PJRT_Error *error = vt_buffer_unusable(buffer, "Execute()");
   if (error) return error;
+  if (buffer->transfer > l->awaits) l->awaits = buffer->transfer;
   const vt_shape *expected = l->executable->parameters[i];
   if (expected && expected->device_bytes != buffer->shape->device_bytes)
     return vt_error(PJRT_Error_Code_INVALID_ARGUMENT,
@@ -182,10 +184,17 @@ static vt_launch *follow_values(const launch *l) {
                        (PJRT_Buffer *const *const *)l->args->argument_lists, l->number);
 }
 
+static void number_outputs(const launch *l) {
+  for (size_t d = 0; d < l->args->num_devices; d++)
+    for (size_t o = 0; o < l->executable->num_outputs; o++)
+      l->args->output_lists[d][o]->execution = (uint32_t)l->number;
+}
+
 /* The execution happens: outputs take the place of what is donated. */
 static void happen(launch *l) {
   vt_launch *values = follow_values(l);
   donate(l);
+  number_outputs(l);
   if (!values) return;
   vt_launch_fill(values, l->args->output_lists);
   if (calls_host(l->args))
@@ -203,6 +212,7 @@ static uint64_t record_execution(const launch *l) {
                                .stack = l->origin.stack,
                                .program = l->origin.program,
                                .device = one ? device_of(l, 0)->description->id : -1,
+                               .awaits_transfer = l->awaits,
                                .host_ns = -1});
 }
 
@@ -231,7 +241,8 @@ static PJRT_Error *call_host(launch *l) {
   PJRT_Error *error = NULL;
   uint16_t why = !vt_values_on ? VT_WHY_OFF : !l->values ? VT_WHY_FORGOTTEN : VT_WHY_LEAVING;
   if (l->values && vt_python_alive() && !vt_is_leaving())
-    VT_WITH_PYTHON(why = vt_python.call_host(l->args, l->values, l->origin.stack, &error));
+    VT_PAUSED(
+        VT_WITH_PYTHON(why = vt_python.call_host(l->args, l->values, l->origin.stack, &error)));
   if (why) error = vt_run_host_callbacks(l->args, l->origin, why);
   if (!l->values) return error;
   pthread_mutex_lock(&vt_lock);

@@ -207,7 +207,7 @@ static PJRT_Error *no_python(void) {
   PJRT_Error *function(function##_Args *args) {                 \
     if (!vt_python_alive()) return no_python();                 \
     PJRT_Error *volatile error = NULL;                          \
-    VT_WITH_PYTHON(error = vt_python.member(args));             \
+    VT_PAUSED(VT_WITH_PYTHON(error = vt_python.member(args)));  \
     vt_may_stay();                                              \
     return error;                                               \
   }

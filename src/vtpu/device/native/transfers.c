@@ -15,8 +15,13 @@ typedef struct transfer {
   uint16_t why;
 } transfer;
 
+static uint32_t transfers; /* that filled a buffer so far; guarded by vt_lock */
+
 static void record(transfer t) {
+  vt_host_time here = vt_host_time_now();
+  bool is_read = t.kind == VT_DEVICE_TO_HOST;
   pthread_mutex_lock(&vt_lock);
+  if (!is_read) t.buffer->transfer = ++transfers;
   vt_record(&(vt_event){.kind = t.kind,
                         .flags = (uint8_t)(t.buffer->memory->kind | t.flags),
                         .time_ns = t.began,
@@ -27,7 +32,11 @@ static void record(transfer t) {
                         .stack = t.stack,
                         .device = t.buffer->memory->device->description->id,
                         .detail = t.buffer->shape->id,
-                        .why = t.why});
+                        .why = t.why,
+                        .thread = here.thread,
+                        .cpu_ns = here.cpu_ns,
+                        .awaits_execution = is_read ? t.buffer->execution : 0,
+                        .awaits_transfer = is_read ? t.buffer->transfer : 0});
   pthread_mutex_unlock(&vt_lock);
   vt_may_stay();
 }
@@ -271,15 +280,19 @@ static PJRT_Error *copy_to(PJRT_Buffer *from, PJRT_Memory *memory, PJRT_Buffer *
   uint32_t stack = vt_stack_here();
   *to = vt_buffer_new(from->shape, memory, stack, &error);
   if (!*to) return error;
+  vt_host_time here = vt_host_time_now();
   pthread_mutex_lock(&vt_lock);
   (*to)->value = vt_value_retain(from->value);
+  (*to)->transfer = ++transfers;
   vt_record(&(vt_event){
       .kind = VT_COPY,
       .flags = (uint8_t)(memory->kind | from->memory->kind << VT_FLAG_SOURCE_SHIFT),
       .time_ns = began, .host_ns = vt_now() - began, .bytes = from->shape->device_bytes,
       .address = -1, .subject = (*to)->id, .stack = stack,
       .device = memory->device->description->id,
-      .detail = (uint32_t)from->memory->device->description->id});
+      .detail = (uint32_t)from->memory->device->description->id,
+      .thread = here.thread, .cpu_ns = here.cpu_ns,
+      .awaits_execution = from->execution, .awaits_transfer = from->transfer});
   pthread_mutex_unlock(&vt_lock);
   return NULL;
 }
