@@ -6,6 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from vtpu.program.locations import Frame
+from vtpu.program.operations import (
+    Collective,
+    ConvolutionDimensions,
+    DotDimensions,
+    Precision,
+    WindowDimension,
+)
 from vtpu.program.shapes import Shape
 
 
@@ -16,6 +23,9 @@ class Instruction:
     `op_name` is JAX's path of the operation, `jit(step)/jvp(layer_3)/dot_general`; of an entry
     parameter the user's name of the argument, `params['w']`. `stack` numbers the module's stacks;
     older modules have a `place` of their own instead.
+
+    `value` is that of a constant which is one integer, `direction` that of a comparison, `attributes`
+    are JSON that the compiler's back end keeps with it (`backend_config`).
     """
 
     id: int
@@ -30,6 +40,15 @@ class Instruction:
     tuple_index: int | None = None
     custom_call_target: str = ""
     place: Frame | None = None
+    dimensions: tuple[int, ...] = ()
+    window: tuple[WindowDimension, ...] = ()
+    dot: DotDimensions | None = None
+    convolution: ConvolutionDimensions | None = None
+    collective: Collective | None = None
+    value: int | None = None
+    direction: str = ""
+    precision: Precision = Precision.DEFAULT
+    attributes: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +74,11 @@ class Alias:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Module:
-    """A module. `stacks[n]` is the stack numbered n, innermost frame first; number 0 is empty."""
+    """A module. `stacks[n]` is the stack numbered n, innermost frame first; number 0 is empty.
+
+    `devices` are ids of the devices that it runs on, replica by replica, in each by partition: the
+    numbers of `Collective` are places in it. Empty where the module does not say.
+    """
 
     name: str
     entry: int
@@ -63,6 +86,7 @@ class Module:
     aliases: tuple[Alias, ...] = ()
     stacks: tuple[tuple[Frame, ...], ...] = ((),)
     is_scheduled: bool = False
+    devices: tuple[int, ...] = ()
     by_id: Mapping[int, Instruction] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

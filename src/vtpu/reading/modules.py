@@ -11,7 +11,7 @@ from vtpu.program.layouts import Layout
 from vtpu.program.locations import Frame
 from vtpu.program.modules import Alias, Computation, Instruction, Module
 from vtpu.program.shapes import ArrayShape, Shape
-from vtpu.reading import wire
+from vtpu.reading import operations, wire
 
 _HLO_PROTO_MODULE = 1  # of HloProto, and of HloModuleProtoWithConfig
 _TUPLE = 13
@@ -43,6 +43,7 @@ def read_module(data: bytes | memoryview) -> Module:
         aliases=tuple(_aliases(wire.last_bytes(fields, 8))),
         stacks=_stacks(wire.last_bytes(fields, 17)),
         is_scheduled=bool(schedule),
+        devices=_devices(wire.last_bytes(fields, 15)),
     )
 
 
@@ -90,6 +91,15 @@ class _Reader:
             tuple_index=wire.last_int(fields, 13) if opcode == "get-tuple-element" else None,
             custom_call_target=wire.last_text(fields, 28),
             place=place,
+            dimensions=wire.all_ints(fields, 14) if 14 in fields else (),
+            window=operations.window(fields),
+            dot=operations.dot_dimensions(fields),
+            convolution=operations.convolution_dimensions(fields),
+            collective=operations.collective(fields),
+            value=operations.integer_value(fields) if opcode == "constant" else None,
+            precision=operations.precision(fields),
+            direction=wire.last_text(fields, 63) if 63 in fields else "",
+            attributes=bytes(wire.last_bytes(fields, 43)) if 43 in fields else b"",
         )
 
     def _shape(self, data: memoryview) -> Shape:
@@ -127,6 +137,12 @@ def _metadata(data: memoryview) -> tuple[str, int, Frame | None]:
     file = wire.last_text(fields, 3)
     place = Frame(file, "", wire.last_int(fields, 4)) if file else None
     return wire.last_text(fields, 2), wire.last_int(fields, 15), place
+
+
+def _devices(assignment: memoryview) -> tuple[int, ...]:
+    """The ids of a `DeviceAssignmentProto`, whose columns are partitions and rows replicas."""
+    columns = [wire.find_ints(wire.as_bytes(c), 1) for c in wire.find_all(assignment, 3)]
+    return tuple(number for row in zip(*columns, strict=False) for number in row)
 
 
 def _schedule(data: memoryview) -> dict[int, tuple[int, ...]]:

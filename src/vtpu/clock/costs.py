@@ -1,0 +1,144 @@
+"""The time of every instruction of a schedule, alone on the chip."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from vtpu.clock.facts import Facts, Part
+from vtpu.clock.machine import Machine
+from vtpu.clock.operations import core_time, kernel_time, within
+from vtpu.clock.program_time import Lane, OperationTime, Source
+from vtpu.clock.resources import Resource
+from vtpu.clock.traffic import Collective, collective_of
+from vtpu.program.memory import MemorySpace
+from vtpu.program.modules import Instruction
+from vtpu.program.work import Work
+
+_KERNEL = "tpu_custom_call"
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """An instruction's time, on which lane it runs, and what it does.
+
+    `seconds` is None when there is no model for it. Of an instruction that computes while it communicates
+    `seconds` is the longer of both.
+    """
+
+    seconds: float | None
+    lane: Lane
+    source: Source | None
+    work: Work
+    busy: dict[Resource, float] = field(default_factory=dict[Resource, float])
+    collectives: tuple[Collective, ...] = ()
+
+    @property
+    def bound(self) -> Resource | None:
+        """What takes longest."""
+        return max(self.busy, key=lambda r: self.busy[r]) if self.busy else None
+
+
+class Costs:
+    """Costs of a module's instructions on a machine. Each is computed once."""
+
+    def __init__(self, facts: Facts, machine: Machine) -> None:
+        self._facts = facts
+        self._machine = machine
+        self._known: dict[int, Cost] = {}
+
+    def of(self, instruction: Instruction) -> Cost:
+        """The cost of an instruction; of an asynchronous one that of its start, of its done none."""
+        if instruction.id not in self._known:
+            self._known[instruction.id] = self._cost(instruction)
+        return self._known[instruction.id]
+
+    def _cost(self, instruction: Instruction) -> Cost:
+        work = self._facts.work(instruction)
+        part = self._facts.part(instruction)
+        if part is Part.DONE:
+            return Cost(0.0, Lane.CORE, Source.NOTHING, work)
+        found = list(self._facts.collectives(instruction))
+        if found and part is not Part.CONTINUATION:
+            return self._communicating(instruction, found, work)
+        if work.transfers:
+            return self._transferring(work)
+        if instruction.custom_call_target == _KERNEL:
+            return _on_core(work, kernel_time(work, self._machine))
+        if _does_nothing(work):
+            return Cost(0.0, Lane.CORE, Source.NOTHING, work)
+        return _on_core(work, core_time(work, self._facts.hints(instruction), self._machine))
+
+    def _communicating(
+        self, instruction: Instruction, collectives: list[tuple[Instruction, bool]], work: Work
+    ) -> Cost:
+        each = [self._collective(*c) for c in collectives]
+        known = tuple(c for c in each if c is not None)
+        times = [c.traffic.seconds for c in known]
+        if len(known) < len(each) or any(time is None for time in times):
+            return Cost(None, Lane.LINKS, None, work)
+        busy: dict[Resource, float] = {}
+        for c in known:
+            busy[c.traffic.bound] = busy.get(c.traffic.bound, 0.0) + (c.traffic.seconds or 0.0)
+        seconds = sum(busy.values())
+        if instruction.opcode == "fusion":
+            inside = core_time(work, self._facts.hints(instruction), self._machine)
+            if inside is not None:
+                busy |= inside[0]
+                seconds = max(seconds, inside[1])
+        lane = Lane.NETWORK if Resource.DCN in busy else Lane.LINKS
+        return Cost(seconds, lane, Source.COLLECTIVE, work, busy, known)
+
+    def _collective(self, instruction: Instruction, is_sliced: bool) -> Collective | None:
+        payload = self._facts.work(instruction).payload
+        assert payload is not None, "collectives have a payload"
+        return collective_of(self._facts.module, instruction, payload, is_sliced, self._machine)
+
+    def _transferring(self, work: Work) -> Cost:
+        start = self._machine.calibration.transfer_s
+        host = sum(t.bytes for t in work.transfers if MemorySpace.HOST in (t.source, t.target))
+        if not host:
+            rate = self._machine.hbm_bytes_per_s * self._machine.calibration.hbm
+            seconds = sum(t.bytes for t in work.transfers) / rate + start
+            return Cost(seconds, Lane.MEMORY, Source.WORK, work, {Resource.HBM: seconds})
+        lane = (
+            Lane.TO_HOST
+            if any(t.target == MemorySpace.HOST for t in work.transfers)
+            else Lane.FROM_HOST
+        )
+        rate = self._machine.host_link_bytes_per_s
+        if rate is None:
+            return Cost(None, lane, None, work)
+        seconds = host / rate + start
+        return Cost(seconds, lane, Source.LINK, work, {Resource.HOST_LINK: seconds})
+
+
+def _on_core(work: Work, found: tuple[object, float, Source] | None) -> Cost:
+    if found is None:
+        return Cost(None, Lane.CORE, None, work)
+    busy, seconds, source = found
+    return Cost(seconds, Lane.CORE, source, work, dict(busy))  # type: ignore[call-overload]
+
+
+def _does_nothing(work: Work) -> bool:
+    return not (
+        work.flops or work.vector_ops or work.transcendentals or work.read or work.written
+    ) and (work.flops is not None)
+
+
+def operation_time(
+    instruction: Instruction, computation: int, runs: float, cost: Cost, error: float
+) -> OperationTime:
+    """The cost of an instruction as a result."""
+    work = cost.work
+    return OperationTime(
+        instruction=instruction.id,
+        computation=computation,
+        runs=runs,
+        time=None if cost.seconds is None else within(cost.seconds, error),
+        bound=cost.bound,
+        source=cost.source,
+        busy=cost.busy,
+        flops=work.flops,
+        hbm_bytes=work.moved(MemorySpace.HBM),
+        link_bytes=sum(c.traffic.received_bytes for c in cost.collectives),
+    )

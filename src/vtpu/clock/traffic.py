@@ -1,0 +1,89 @@
+"""What a collective of a program asks of the network: which devices, how many bytes, which links."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vtpu.clock.collectives import (
+    Traffic,
+    exchange_traffic,
+    gather_traffic,
+    permute_traffic,
+    reduce_traffic,
+)
+from vtpu.clock.machine import Machine
+from vtpu.clock.torus import Coords, Position, group_of
+from vtpu.program.modules import Instruction, Module
+from vtpu.program.work import Payload
+
+Link = tuple[int, int]
+"""Links along an axis in one direction, of all chips: (axis, 1 or -1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """A collective's traffic, and which links it keeps busy; none when it stays on its chip."""
+
+    traffic: Traffic
+    links: frozenset[Link]
+
+
+def collective_of(
+    module: Module, instruction: Instruction, payload: Payload, is_sliced: bool, machine: Machine
+) -> Collective | None:
+    """The traffic of a collective; None where its devices are not those of the program."""
+    opcode = instruction.opcode.removesuffix("-start")
+    if opcode == "collective-permute":
+        return _permute(module, instruction, payload, machine)
+    members = _members(module, instruction, machine)
+    if opcode == "all-reduce" and is_sliced:
+        opcode = "reduce-scatter"
+    return _among(opcode, members, payload, machine) if members else None
+
+
+def _members(
+    module: Module, instruction: Instruction, machine: Machine
+) -> tuple[Position, ...] | None:
+    groups = instruction.collective.groups if instruction.collective else ()
+    numbers = groups[0] if groups else range(len(module.devices))
+    found = [_position(module, n, machine) for n in numbers]
+    return tuple(p for p in found if p) if found and all(found) else None
+
+
+def _position(module: Module, number: int, machine: Machine) -> Position | None:
+    """Where the device at a place of the program's assignment is."""
+    if number >= len(module.devices):
+        return None
+    return machine.positions.get(module.devices[number])
+
+
+def _among(
+    opcode: str, members: tuple[Position, ...], payload: Payload, machine: Machine
+) -> Collective:
+    group = group_of(machine.torus, members)
+    if opcode == "all-reduce":
+        traffic = reduce_traffic(payload.result_bytes, group, machine.network)
+    elif opcode in ("all-to-all", "ragged-all-to-all"):
+        traffic = exchange_traffic(payload.operand_bytes, group, machine.network)
+    else:  # the larger side is the whole: of an all-gather the result, of a reduce-scatter the operand
+        whole = max(payload.operand_bytes, payload.result_bytes)
+        traffic = gather_traffic(whole, group, machine.network)
+    axes = {span.axis for span in group.spans}
+    return Collective(traffic, frozenset((axis, way) for axis in axes for way in (1, -1)))
+
+
+def _permute(
+    module: Module, instruction: Instruction, payload: Payload, machine: Machine
+) -> Collective | None:
+    pairs = instruction.collective.pairs if instruction.collective else ()
+    ways: list[tuple[Coords, Coords]] = []
+    for source, target in pairs:
+        a, b = _position(module, source, machine), _position(module, target, machine)
+        if a is None or b is None:
+            return None
+        ways.append((a.coords, b.coords))
+    if not ways:
+        return None
+    traffic = permute_traffic(payload.operand_bytes, machine.torus, ways, machine.network)
+    links = {(axis, way) for a, b in ways for _, axis, way in machine.torus.route(a, b)}
+    return Collective(traffic, frozenset(links))

@@ -1,0 +1,160 @@
+"""The work of an instruction, from the module alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from vtpu.program.modules import Instruction, Module
+from vtpu.program.shapes import Shape
+from vtpu.program.work.amounts import (
+    NOTHING,
+    MatrixProduct,
+    Payload,
+    Work,
+    added,
+    added_spaces,
+)
+from vtpu.program.work.arithmetic import ops_of
+from vtpu.program.work.custom_calls import author_estimate, does_nothing, only_moves
+from vtpu.program.work.matrix_products import product_of
+from vtpu.program.work.traffic import padded_bytes, read_by, written_by
+from vtpu.program.work.transfers import transfer_of
+
+_NOTHING = {
+    "add-dependency", "after-all", "bitcast", "call", "conditional", "constant", "domain",
+    "get-dimension-size", "get-tuple-element", "opt-barrier", "parameter", "partition-id",
+    "replica-id", "tuple", "while",
+    # what they do is counted at their start
+    "all-gather-done", "all-reduce-done", "async-done", "async-update", "collective-permute-done",
+    "copy-done", "recv-done", "send-done",
+}  # fmt: skip
+COLLECTIVES = frozenset({
+    "all-gather", "all-reduce", "all-to-all", "collective-broadcast", "collective-permute",
+    "ragged-all-to-all", "reduce-scatter",
+})  # fmt: skip
+_STARTS_WITH_OPERANDS = ("all-gather-start", "collective-permute-start")
+
+
+def work_of(module: Module, instruction: Instruction) -> Work:
+    """What an instruction does in one run.
+
+    Loops, calls and conditionals do nothing of their own: what they call is counted as often as it
+    runs. An asynchronous operation's work is that of its start.
+    """
+    opcode = instruction.opcode
+    if opcode in _NOTHING or (
+        opcode == "custom-call" and does_nothing(instruction.custom_call_target)
+    ):
+        return NOTHING
+    if opcode == "copy-start":
+        return _copy(module, instruction)
+    if opcode == "async-start":
+        return _asynchronous(module, instruction)
+    if opcode == "custom-call":
+        return _custom_call(module, instruction)
+    if is_collective(instruction):
+        return _collective(module, instruction)
+    return _computed(module, instruction)
+
+
+def is_collective(instruction: Instruction) -> bool:
+    """Whether an instruction moves data between chips; of a pair its start."""
+    return instruction.opcode.removesuffix("-start") in COLLECTIVES
+
+
+def _computed(module: Module, instruction: Instruction) -> Work:
+    products = tuple(_products(module, instruction))
+    vector_ops, transcendentals = ops_of(module, instruction)
+    return Work(
+        flops=sum(p.flops for p in products),
+        vector_ops=vector_ops,
+        transcendentals=transcendentals,
+        read=read_by(module, instruction),
+        written=written_by(module, instruction),
+        products=products,
+    )
+
+
+def _products(module: Module, instruction: Instruction) -> Iterator[MatrixProduct]:
+    if product := product_of(module, instruction):
+        yield product
+    elif instruction.opcode == "fusion":
+        for inner in module.computations[instruction.called[0]].instructions:
+            yield from _products(module, inner)
+
+
+def _copy(module: Module, instruction: Instruction) -> Work:
+    transfer = transfer_of(module, instruction)
+    if transfer is None:
+        return NOTHING
+    read, written = {transfer.source: transfer.bytes}, {transfer.target: transfer.bytes}
+    return Work(read=read, written=written, transfers=(transfer,))
+
+
+def _asynchronous(module: Module, instruction: Instruction) -> Work:
+    computation = module.computations[instruction.called[0]]
+    transfer = transfer_of(module, instruction)
+    if transfer is None:
+        return together(work_of(module, inner) for inner in computation.instructions)
+    root = module.by_id[computation.root]
+    read, written = read_by(module, root), written_by(module, root)
+    return Work(read=read, written=written, transfers=(transfer,))
+
+
+def _custom_call(module: Module, instruction: Instruction) -> Work:
+    if only_moves(instruction.custom_call_target):
+        written = written_by(module, instruction)
+        return Work(read=read_by(module, instruction), written=written)
+    estimate = author_estimate(instruction.attributes)
+    known = estimate is not None
+    return Work(
+        flops=estimate["flops"] if known else None,
+        vector_ops=0 if known else None,
+        transcendentals=estimate["transcendentals"] if known else None,
+        read=read_by(module, instruction),
+        written=written_by(module, instruction),
+    )
+
+
+def _collective(module: Module, instruction: Instruction) -> Work:
+    """Operands are read and results written."""
+    result = replace(instruction, shape=_result(instruction))
+    vector_ops, transcendentals = ops_of(module, result)
+    operand_bytes = sum(padded_bytes(module.by_id[o].shape) for o in instruction.operands)
+    return Work(
+        vector_ops=vector_ops,
+        transcendentals=transcendentals,
+        read=read_by(module, result),
+        written=written_by(module, result),
+        payload=Payload(operand_bytes, padded_bytes(result.shape)),
+    )
+
+
+def _result(instruction: Instruction) -> Shape:
+    """The result of a collective; some starts have (operands, results, context)."""
+    shape = instruction.shape
+    if instruction.opcode in _STARTS_WITH_OPERANDS and isinstance(shape, tuple) and len(shape) > 1:
+        return shape[1]
+    return shape
+
+
+def together(works: Iterable[Work]) -> Work:
+    """The sum of what several instructions do."""
+    parts = tuple(works)
+    payloads = [w.payload for w in parts if w.payload]
+    return Work(
+        flops=added(w.flops for w in parts),
+        vector_ops=added(w.vector_ops for w in parts),
+        transcendentals=added(w.transcendentals for w in parts),
+        read=added_spaces(w.read for w in parts),
+        written=added_spaces(w.written for w in parts),
+        products=tuple(p for w in parts for p in w.products),
+        transfers=tuple(t for w in parts for t in w.transfers),
+        payload=_payload(payloads) if payloads else None,
+        is_bound=any(w.is_bound for w in parts),
+    )
+
+
+def _payload(parts: list[Payload]) -> Payload:
+    return Payload(sum(p.operand_bytes for p in parts), sum(p.result_bytes for p in parts))
