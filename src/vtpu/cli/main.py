@@ -12,6 +12,7 @@ from vtpu.errors import VtpuError
 
 _VALUE_OPTIONS = {
     "--on", "--host", "--out", "--json", "--values", "--values-budget", "--unknown",
+    "--host-speed",
 }  # fmt: skip
 
 app = typer.Typer(

@@ -24,12 +24,14 @@ import typer
 from vtpu.chips import Slice, parse_slice
 from vtpu.cli.options import (
     Host,
+    HostSpeed,
     Json,
     On,
     Out,
     UnknownValues,
     Values,
     ValuesBudget,
+    timing_of,
     values_environment,
 )
 from vtpu.cli.witness import Witness
@@ -53,6 +55,7 @@ def run_command(
     values: Values = None,
     values_budget: ValuesBudget = None,
     unknown: UnknownValues = None,
+    host_speed: HostSpeed = None,
     module: Annotated[
         str | None,
         typer.Option("-m", metavar="MODULE", help="Run a module as `python -m` does."),
@@ -63,7 +66,11 @@ def run_command(
     if not arguments:
         raise UsageError("Nothing to run. Write `vtpu run script.py`, or `vtpu run -m module`.")
     settings = values_environment(values, values_budget, unknown)
-    sys.exit(run_and_report(arguments, on=on, host=host, out=out, json=json, settings=settings))
+    timing_of(host_speed)  # refuses before the script runs
+    code = run_and_report(
+        arguments, on=on, host=host, out=out, json=json, settings=settings, host_speed=host_speed
+    )
+    sys.exit(code)
 
 
 def run_and_report(
@@ -74,10 +81,11 @@ def run_and_report(
     out: Path,
     json: str | None,
     settings: Mapping[str, str],
+    host_speed: float | None = None,
 ) -> int:
     """Runs `python ARGUMENTS` on host `host` of slice `on`, then reports. Returns the exit code.
 
-    `settings` are further ones, as the environment holds them.
+    `settings` are further ones, as the environment holds them. `host_speed`: see `timing_of`.
 
     Raises:
         UsageError: no such slice or host.
@@ -90,7 +98,7 @@ def run_and_report(
     status = _wait(child, lambda: _prepare_report(json))
     others = _other_recordings(out.absolute(), path, str(run))
     with claim:
-        _report(path, status, json, problem, others)
+        _report(path, status, json, problem, others, host_speed)
     if json and _is_empty(path):
         command = (sys.executable, *arguments)
         _report_unused(on, wanted, host, command, status, json, others)
@@ -186,11 +194,23 @@ def _is_in_our_group(child: subprocess.Popen[bytes]) -> bool:
 
 
 def _report(
-    path: Path, status: int, json: str | None, problem: str | None, others: tuple[str, ...]
+    path: Path,
+    status: int,
+    json: str | None,
+    problem: str | None,
+    others: tuple[str, ...],
+    host_speed: float | None,
 ) -> None:
     from vtpu.report.terminal import report_run
 
-    report_run(path, exit_code=status, json=json, problem=problem, other_recordings=others)
+    report_run(
+        path,
+        exit_code=status,
+        json=json,
+        problem=problem,
+        other_recordings=others,
+        timing=timing_of(host_speed),
+    )
 
 
 def _is_empty(path: Path) -> bool:

@@ -7,14 +7,16 @@ from typing import Annotated
 
 import typer
 
-from vtpu.cli.options import Json, load
+from vtpu.cli.options import HostSpeed, Json, load, timing_of
 
 
 def show_command(
     recording: Annotated[Path, typer.Argument(metavar="RECORDING", help="A file of `vtpu run`.")],
     json: Json = None,
+    host_speed: HostSpeed = None,
 ) -> None:
     """Show the report of a recording again."""
     from vtpu.report.terminal import report_recording
 
-    report_recording(load(recording), str(recording), json)
+    timing = timing_of(host_speed)
+    report_recording(load(recording), str(recording), json, timing=timing)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ RUN = "VTPU_RUN"  # which `vtpu run` this process belongs to, with the time when
 CACHE_FOLDER, CACHE_LIMIT = "VTPU_CACHE_DIR", "VTPU_CACHE_LIMIT_BYTES"
 COMPILE_TIMEOUT, WORKERS = "VTPU_COMPILE_TIMEOUT", "VTPU_COMPILE_WORKERS"
 VALUES, VALUES_BUDGET, UNKNOWN = "VTPU_VALUES", "VTPU_VALUES_BUDGET", "VTPU_UNKNOWN"
+HOST_SPEED = "VTPU_HOST_SPEED"
 VALUES_MEMORY, VALUES_DISK = "VTPU_VALUES_MEMORY_BYTES", "VTPU_VALUES_DISK_BYTES"
 
 
@@ -52,7 +54,7 @@ class Settings:
     made it for this one. `run` is the `vtpu run` that this process belongs to, if any.
     `prints_report`: at exit, on standard error. `compile_timeout_s`: how long libtpu may take for one
     program. `values_memory_bytes`, `values_disk_bytes`: what contents of arrays may take; None: a part
-    of what the machine has.
+    of what the machine has. `host_speed`: how many times as fast the slice's host computes as this one.
     """
 
     slice: str = DEFAULT_SLICE
@@ -70,6 +72,7 @@ class Settings:
     unknown: Unknown = Unknown.ZEROS
     values_memory_bytes: int | None = None
     values_disk_bytes: int | None = None
+    host_speed: float = 1.0
 
 
 def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
@@ -97,6 +100,25 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
         unknown=_choice(environment, UNKNOWN, Unknown.ZEROS),
         values_memory_bytes=_optional_size(environment, VALUES_MEMORY),
         values_disk_bytes=_optional_size(environment, VALUES_DISK),
+        host_speed=parse_host_speed(environment.get(HOST_SPEED), HOST_SPEED),
+    )
+
+
+def parse_host_speed(text: str | None, name: str) -> float:
+    """A speed of the slice's host relative to this machine; 1 without one.
+
+    Raises:
+        UsageError: `text`, which `name` was set to, is no number above 0.
+    """
+    try:
+        speed = float(text) if text else 1.0
+    except ValueError:
+        speed = 0.0
+    if 0 < speed < math.inf:
+        return speed
+    raise UsageError(
+        f"{name}={text} is no speed: write 2 for a host that computes twice as fast as this machine, "
+        "0.5 for half as fast."
     )
 
 
