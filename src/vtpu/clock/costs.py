@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from vtpu.clock.facts import Facts, Part
+from vtpu.clock.facts import Facts
 from vtpu.clock.machine import Machine
 from vtpu.clock.operations import core_time, kernel_time, within
 from vtpu.clock.program_time import Lane, OperationTime, Source
@@ -12,7 +12,7 @@ from vtpu.clock.resources import Resource
 from vtpu.clock.traffic import Collective, collective_of
 from vtpu.program.memory import MemorySpace
 from vtpu.program.modules import Instruction
-from vtpu.program.work import Work
+from vtpu.program.work import CollectivePart, Part, Work
 
 _KERNEL = "tpu_custom_call"
 
@@ -21,8 +21,7 @@ _KERNEL = "tpu_custom_call"
 class Cost:
     """An instruction's time, on which lane it runs, and what it does.
 
-    `seconds` is None when there is no model for it. Of an instruction that computes while it communicates
-    `seconds` is the longer of both.
+    `seconds` is None when there is no model for it.
     """
 
     seconds: float | None
@@ -30,7 +29,7 @@ class Cost:
     source: Source | None
     work: Work
     busy: dict[Resource, float] = field(default_factory=dict[Resource, float])
-    collectives: tuple[Collective, ...] = ()
+    collective: Collective | None = None
 
     @property
     def bound(self) -> Resource | None:
@@ -54,12 +53,9 @@ class Costs:
 
     def _cost(self, instruction: Instruction) -> Cost:
         work = self._facts.work(instruction)
-        part = self._facts.part(instruction)
-        if part is Part.DONE:
-            return Cost(0.0, Lane.CORE, Source.NOTHING, work)
-        found = list(self._facts.collectives(instruction))
-        if found and part is not Part.CONTINUATION:
-            return self._communicating(instruction, found, work)
+        part = self._facts.collective(instruction)
+        if part is not None and part.part in (Part.WHOLE, Part.START):
+            return self._communicating(part, work)
         if work.transfers:
             return self._transferring(work)
         if instruction.custom_call_target == _KERNEL:
@@ -68,30 +64,15 @@ class Costs:
             return Cost(0.0, Lane.CORE, Source.NOTHING, work)
         return _on_core(work, core_time(work, self._facts.hints(instruction), self._machine))
 
-    def _communicating(
-        self, instruction: Instruction, collectives: list[tuple[Instruction, bool]], work: Work
-    ) -> Cost:
-        each = [self._collective(*c) for c in collectives]
-        known = tuple(c for c in each if c is not None)
-        times = [c.traffic.seconds for c in known]
-        if len(known) < len(each) or any(time is None for time in times):
+    def _communicating(self, part: CollectivePart, work: Work) -> Cost:
+        assert work.payload is not None, "collectives have a payload"
+        found = collective_of(self._facts.module, part, work.payload, self._machine)
+        seconds = found.traffic.seconds if found else None
+        if found is None or seconds is None:
             return Cost(None, Lane.LINKS, None, work)
-        busy: dict[Resource, float] = {}
-        for c in known:
-            busy[c.traffic.bound] = busy.get(c.traffic.bound, 0.0) + (c.traffic.seconds or 0.0)
-        seconds = sum(busy.values())
-        if instruction.opcode == "fusion":
-            inside = core_time(work, self._facts.hints(instruction), self._machine)
-            if inside is not None:
-                busy |= inside[0]
-                seconds = max(seconds, inside[1])
-        lane = Lane.NETWORK if Resource.DCN in busy else Lane.LINKS
-        return Cost(seconds, lane, Source.COLLECTIVE, work, busy, known)
-
-    def _collective(self, instruction: Instruction, is_sliced: bool) -> Collective | None:
-        payload = self._facts.work(instruction).payload
-        assert payload is not None, "collectives have a payload"
-        return collective_of(self._facts.module, instruction, payload, is_sliced, self._machine)
+        bound = found.traffic.bound
+        lane = Lane.NETWORK if bound is Resource.DCN else Lane.LINKS
+        return Cost(seconds, lane, Source.COLLECTIVE, work, {bound: seconds}, found)
 
     def _transferring(self, work: Work) -> Cost:
         start = self._machine.calibration.transfer_s
@@ -140,5 +121,5 @@ def operation_time(
         busy=cost.busy,
         flops=work.flops,
         hbm_bytes=work.moved(MemorySpace.HBM),
-        link_bytes=sum(c.traffic.received_bytes for c in cost.collectives),
+        link_bytes=cost.collective.traffic.received_bytes if cost.collective else 0,
     )

@@ -1,8 +1,9 @@
 """How long one operation keeps the core, alone on the chip.
 
 A matrix product takes what the matrix units or HBM need, whichever is more, and what cannot overlap: its
-start, loading the first windows, storing the last. Other fusions take the compiler's own cycles, which
-know the vector units' work, but at least what HBM needs. Both are scaled by what calibration found.
+start, loading the first windows, storing the last; or, where that is more, the compiler's own cycles. Other
+fusions take those cycles, which know the vector units' work, but at least what HBM needs. All are scaled
+by what calibration found.
 """
 
 from __future__ import annotations
@@ -43,11 +44,15 @@ def _product_time(
     c = machine.calibration
     mxu = sum(_mxu_seconds(product, machine) for product in work.products)
     hbm = _hbm_seconds(work, machine)
+    stepping = c.start_s + _edges(work, hints, machine) + hints.steps * c.step_s
     cycles = (hints.estimated_cycles or 0) / machine.clock_hz * c.product_cycles
-    busy = {Resource.MXU: mxu, Resource.HBM: hbm, Resource.COMPILER: cycles}
-    edges = _edges(work, hints, machine)
-    time = c.start_s + edges + hints.steps * c.step_s + max(busy.values())
-    return {**busy, Resource.ISSUE: time - max(busy.values())}, time, Source.WORK
+    busy = {Resource.MXU: mxu, Resource.HBM: hbm, Resource.ISSUE: stepping}
+    time = max(mxu, hbm) + stepping
+    if (
+        cycles > time
+    ):  # the compiler knows of something that these two do not: vector units, layouts
+        return {**busy, Resource.COMPILER: cycles}, cycles, Source.CYCLES
+    return busy, time, Source.WORK
 
 
 def _mxu_seconds(product: MatrixProduct, machine: Machine) -> float:

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from vtpu.clock.costs import Cost, Costs
-from vtpu.clock.facts import Facts, Part
+from vtpu.clock.facts import Facts
 from vtpu.clock.program_time import Lane, Pass, Span
 from vtpu.clock.resources import Resource
 from vtpu.program.modules import Instruction
+from vtpu.program.work import Part
 
 _LOOPS = "while"
 _CALLS = ("call", "conditional")
@@ -66,30 +67,25 @@ class Schedule:
 
     def _step(self, state: _State, instruction: Instruction) -> None:
         opcode = instruction.opcode
+        part = self._facts.collective(instruction)
         if opcode == _LOOPS:
             self._loop(state, instruction)
         elif opcode in _CALLS and instruction.called:
             self._call(state, instruction)
-        elif opcode.endswith("-done"):
-            self._wait(state, instruction.operands[0])
-        elif opcode.endswith("-start"):
+        elif opcode.endswith("-start") or (part and part.part is Part.START):
             self._start(state, instruction)
         else:
-            self._fused(state, instruction)
+            self._compute(state, instruction)
+            self._hand_on(state, instruction, part.part if part else None)
 
-    def _fused(self, state: _State, instruction: Instruction) -> None:
-        """Computes; a fusion may also start, hand on or end a collective that is spread over several."""
-        part = self._facts.part(instruction)
-        if part is Part.START:
-            self._start(state, instruction)
-            return
-        self._compute(state, instruction)
-        if part is None:
-            return
-        for source in {self._source(operand) for operand in instruction.operands}:
-            if part is Part.DONE:
+    def _hand_on(self, state: _State, instruction: Instruction, part: Part | None) -> None:
+        """What is in flight ends here, or goes on under another name."""
+        for source in dict.fromkeys(self._source(operand) for operand in instruction.operands):
+            if source not in state.in_flight:  # begun in another computation, or without a model
+                continue
+            if part is Part.DONE or instruction.opcode.endswith("-done"):
                 self._wait(state, source)
-            elif source in state.in_flight:
+            elif part is Part.CONTINUED or instruction.opcode.endswith("-update"):
                 state.in_flight[instruction.id] = state.in_flight.pop(source)
 
     def _source(self, number: int) -> int:
@@ -123,19 +119,15 @@ class Schedule:
     def _compute(self, state: _State, instruction: Instruction) -> None:
         """On the core; a collective without start and done keeps it waiting for the links."""
         cost = self._costs.of(instruction)
-        seconds = cost.seconds or 0.0
-        if not seconds:
+        if not cost.seconds:
             return
         begin = state.now
         if cost.lane is not Lane.CORE:
             begin = max(begin, *(state.free.get(key, 0.0) for key in _keys(cost)))
-        end = begin + seconds
-        if cost.lane is not Lane.CORE:
-            self._occupy(state, cost, end)
-            computing = seconds if instruction.opcode != "fusion" else seconds - _core_part(cost)
-            state.expose(_LANE_RESOURCES[cost.lane], begin - state.now + max(computing, 0.0))
-        state.spans.append(Span(instruction.id, cost.lane, begin, end))
-        state.now = end
+            self._occupy(state, cost, begin + cost.seconds)
+            state.expose(_LANE_RESOURCES[cost.lane], begin + cost.seconds - state.now)
+        state.now = begin + cost.seconds
+        state.spans.append(Span(instruction.id, cost.lane, begin, state.now))
 
     def _start(self, state: _State, instruction: Instruction) -> None:
         cost = self._costs.of(instruction)
@@ -148,8 +140,6 @@ class Schedule:
         state.spans.append(Span(instruction.id, cost.lane, begin, end))
 
     def _wait(self, state: _State, start: int) -> None:
-        if start not in state.in_flight:  # begun in another computation, or without a model
-            return
         place = state.in_flight.pop(start)
         span = state.spans[place]
         waited = max(0.0, span.end - state.now)
@@ -163,13 +153,7 @@ class Schedule:
             state.free[key] = end
 
 
-def _core_part(cost: Cost) -> float:
-    """How long a fusion that also communicates would compute alone."""
-    on_links = (Resource.ICI, Resource.DCN)
-    return max((s for r, s in cost.busy.items() if r not in on_links), default=0.0)
-
-
 def _keys(cost: Cost) -> tuple[object, ...]:
     """What an operation beside the core has for itself: links along axes, or its whole lane."""
-    links = [link for collective in cost.collectives for link in collective.links]
+    links = cost.collective.links if cost.collective else ()
     return tuple(links) or (cost.lane,)

@@ -14,7 +14,7 @@ from vtpu.clock.collectives import (
 from vtpu.clock.machine import Machine
 from vtpu.clock.torus import Coords, Position, group_of
 from vtpu.program.modules import Instruction, Module
-from vtpu.program.work import Payload
+from vtpu.program.work import CollectivePart, Payload
 
 Link = tuple[int, int]
 """Links along an axis in one direction, of all chips: (axis, 1 or -1)."""
@@ -29,16 +29,13 @@ class Collective:
 
 
 def collective_of(
-    module: Module, instruction: Instruction, payload: Payload, is_sliced: bool, machine: Machine
+    module: Module, part: CollectivePart, payload: Payload, machine: Machine
 ) -> Collective | None:
     """The traffic of a collective; None where its devices are not those of the program."""
-    opcode = instruction.opcode.removesuffix("-start")
-    if opcode == "collective-permute":
-        return _permute(module, instruction, payload, machine)
-    members = _members(module, instruction, machine)
-    if opcode == "all-reduce" and is_sliced:
-        opcode = "reduce-scatter"
-    return _among(opcode, members, payload, machine) if members else None
+    if part.kind == "collective-permute":
+        return _permute(module, part.collective, payload, machine)
+    members = _members(module, part.collective, machine)
+    return _among(part.kind, members, payload, machine) if members else None
 
 
 def _members(
@@ -58,12 +55,12 @@ def _position(module: Module, number: int, machine: Machine) -> Position | None:
 
 
 def _among(
-    opcode: str, members: tuple[Position, ...], payload: Payload, machine: Machine
+    kind: str, members: tuple[Position, ...], payload: Payload, machine: Machine
 ) -> Collective:
     group = group_of(machine.torus, members)
-    if opcode == "all-reduce":
+    if kind == "all-reduce":
         traffic = reduce_traffic(payload.result_bytes, group, machine.network)
-    elif opcode in ("all-to-all", "ragged-all-to-all"):
+    elif kind in ("all-to-all", "ragged-all-to-all"):
         traffic = exchange_traffic(payload.operand_bytes, group, machine.network)
     else:  # the larger side is the whole: of an all-gather the result, of a reduce-scatter the operand
         whole = max(payload.operand_bytes, payload.result_bytes)

@@ -57,8 +57,8 @@ def _window_dimension(numbers: wire.Fields) -> WindowDimension:
     return WindowDimension(
         wire.last_int(numbers, 1),
         wire.last_int(numbers, 2) or 1,
-        _signed(wire.last_int(numbers, 3), 64),
-        _signed(wire.last_int(numbers, 4), 64),
+        wire.last_int(numbers, 3),
+        wire.last_int(numbers, 4),
         wire.last_int(numbers, 5) or 1,
         wire.last_int(numbers, 6) or 1,
     )
@@ -96,12 +96,7 @@ def integer_value(fields: wire.Fields) -> int | None:
     values = wire.all_ints(literal, _INTEGERS[kind])
     if len(values) != 1:
         return None
-    return _signed(values[0], 64) if kind in _SIGNED else values[0]
-
-
-def _signed(value: int, bits: int) -> int:
-    """A varint of a negative number as that number."""
-    return value - (1 << bits) if value >> (bits - 1) & 1 else value
+    return values[0] if kind in _SIGNED else values[0] % (1 << 64)
 
 
 def collective(fields: wire.Fields) -> Collective | None:

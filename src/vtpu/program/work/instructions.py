@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from vtpu.program.modules import Instruction, Module
-from vtpu.program.shapes import Shape
 from vtpu.program.work.amounts import (
     NOTHING,
     MatrixProduct,
@@ -16,6 +15,7 @@ from vtpu.program.work.amounts import (
     added_spaces,
 )
 from vtpu.program.work.arithmetic import ops_of
+from vtpu.program.work.collectives import CollectivePart, Part, collective_in, result_of
 from vtpu.program.work.custom_calls import author_estimate, does_nothing, only_moves
 from vtpu.program.work.matrix_products import product_of
 from vtpu.program.work.traffic import padded_bytes, read_by, written_by
@@ -25,15 +25,7 @@ _NOTHING = {
     "add-dependency", "after-all", "bitcast", "call", "conditional", "constant", "domain",
     "get-dimension-size", "get-tuple-element", "opt-barrier", "parameter", "partition-id",
     "replica-id", "tuple", "while",
-    # what they do is counted at their start
-    "all-gather-done", "all-reduce-done", "async-done", "async-update", "collective-permute-done",
-    "copy-done", "recv-done", "send-done",
 }  # fmt: skip
-COLLECTIVES = frozenset({
-    "all-gather", "all-reduce", "all-to-all", "collective-broadcast", "collective-permute",
-    "ragged-all-to-all", "reduce-scatter",
-})  # fmt: skip
-_STARTS_WITH_OPERANDS = ("all-gather-start", "collective-permute-start")
 
 
 def work_of(module: Module, instruction: Instruction) -> Work:
@@ -43,9 +35,7 @@ def work_of(module: Module, instruction: Instruction) -> Work:
     runs. An asynchronous operation's work is that of its start.
     """
     opcode = instruction.opcode
-    if opcode in _NOTHING or (
-        opcode == "custom-call" and does_nothing(instruction.custom_call_target)
-    ):
+    if opcode in _NOTHING or opcode.endswith(("-done", "-update")):
         return NOTHING
     if opcode == "copy-start":
         return _copy(module, instruction)
@@ -53,14 +43,10 @@ def work_of(module: Module, instruction: Instruction) -> Work:
         return _asynchronous(module, instruction)
     if opcode == "custom-call":
         return _custom_call(module, instruction)
-    if is_collective(instruction):
-        return _collective(module, instruction)
-    return _computed(module, instruction)
-
-
-def is_collective(instruction: Instruction) -> bool:
-    """Whether an instruction moves data between chips; of a pair its start."""
-    return instruction.opcode.removesuffix("-start") in COLLECTIVES
+    part = collective_in(module, instruction)
+    if part is None or part.part is Part.CONTINUED:
+        return _computed(module, instruction)
+    return NOTHING if part.part is Part.DONE else _collective(module, part)
 
 
 def _computed(module: Module, instruction: Instruction) -> Work:
@@ -96,13 +82,16 @@ def _asynchronous(module: Module, instruction: Instruction) -> Work:
     computation = module.computations[instruction.called[0]]
     transfer = transfer_of(module, instruction)
     if transfer is None:
-        return together(work_of(module, inner) for inner in computation.instructions)
+        parts = (work_of(module, inner) for inner in computation.instructions)
+        return together(part for part in parts if part is not NOTHING)
     root = module.by_id[computation.root]
     read, written = read_by(module, root), written_by(module, root)
     return Work(read=read, written=written, transfers=(transfer,))
 
 
 def _custom_call(module: Module, instruction: Instruction) -> Work:
+    if does_nothing(instruction.custom_call_target):
+        return NOTHING
     if only_moves(instruction.custom_call_target):
         written = written_by(module, instruction)
         return Work(read=read_by(module, instruction), written=written)
@@ -117,26 +106,19 @@ def _custom_call(module: Module, instruction: Instruction) -> Work:
     )
 
 
-def _collective(module: Module, instruction: Instruction) -> Work:
-    """Operands are read and results written."""
-    result = replace(instruction, shape=_result(instruction))
-    vector_ops, transcendentals = ops_of(module, result)
-    operand_bytes = sum(padded_bytes(module.by_id[o].shape) for o in instruction.operands)
+def _collective(module: Module, part: CollectivePart) -> Work:
+    """Operands are read and results written, whatever is between."""
+    collective = part.collective
+    vector_ops, transcendentals = ops_of(module, replace(collective, shape=result_of(collective)))
+    result = replace(collective, shape=part.result)
+    operand_bytes = sum(padded_bytes(module.by_id[o].shape) for o in collective.operands)
     return Work(
         vector_ops=vector_ops,
         transcendentals=transcendentals,
         read=read_by(module, result),
         written=written_by(module, result),
-        payload=Payload(operand_bytes, padded_bytes(result.shape)),
+        payload=Payload(operand_bytes, padded_bytes(part.result)),
     )
-
-
-def _result(instruction: Instruction) -> Shape:
-    """The result of a collective; some starts have (operands, results, context)."""
-    shape = instruction.shape
-    if instruction.opcode in _STARTS_WITH_OPERANDS and isinstance(shape, tuple) and len(shape) > 1:
-        return shape[1]
-    return shape
 
 
 def together(works: Iterable[Work]) -> Work:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from vtpu.program.modules import Instruction, Module
 from vtpu.program.shapes import ArrayShape, Shape, leaves
 from vtpu.program.work.amounts import added_spaces
+from vtpu.program.work.collectives import COLLECTIVES
 from vtpu.program.work.updates import UPDATES, replacement, updates_behind
 
 _VIEWS = ("bitcast", "get-tuple-element")
@@ -44,8 +45,9 @@ def written_by(module: Module, instruction: Instruction) -> dict[int, int]:
     for index, shape in leaves(instruction.shape):
         if isinstance(shape, ArrayShape):
             updates = _updates(module, instruction, index)
-            changed = sum(padded_bytes(replacement(module, u)) for u in updates)
-            size = min(changed, shape.padded_bytes) if updates else shape.padded_bytes
+            size = shape.padded_bytes
+            if updates is not None:
+                size = min(size, sum(padded_bytes(replacement(module, u)) for u in updates))
             parts.append({shape.layout.memory_space: size})
     return added_spaces(parts)
 
@@ -59,20 +61,25 @@ def padded_bytes(shape: Shape) -> int:
 
 def _updates(
     module: Module, instruction: Instruction, index: tuple[int, ...]
-) -> tuple[Instruction, ...]:
-    """The updates in place that make the result at `index`; none for a result that is new."""
+) -> tuple[Instruction, ...] | None:
+    """The updates in place that make the result at `index`; None for a result that is new.
+
+    A fusion that hands on an operand has no updates: both are the same memory.
+    """
     if instruction.opcode in UPDATES:
         return (instruction,)
     if instruction.opcode != "fusion":
-        return ()
+        return None
     root = module.by_id[module.computations[instruction.called[0]].root]
     behind = updates_behind(module, root, index)
-    return behind[0] if behind else ()
+    if behind is None or not (behind[0] or index):  # a fusion of nothing but a parameter copies it
+        return None
+    return behind[0]
 
 
 def _in_place(module: Module, instruction: Instruction) -> frozenset[int]:
     results = (index for index, _ in leaves(instruction.shape))
-    return frozenset(u.id for index in results for u in _updates(module, instruction, index))
+    return frozenset(u.id for index in results for u in _updates(module, instruction, index) or ())
 
 
 class _Reading:
@@ -105,6 +112,8 @@ class _Reading:
             return None
         total = 0
         for user, number in users.get(value.id, ()):
+            if user.opcode == "tuple" or user.opcode in COLLECTIVES:
+                continue  # handed on, or moved by the links
             if user.opcode in _VIEWS:
                 part = self._of_value(user, users, root)
             else:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from vtpu.program.modules import Instruction, Module
 from vtpu.program.shapes import Shape
+from vtpu.program.work.collectives import COLLECTIVES
 
 UPDATES = ("dynamic-update-slice", "scatter")
 
 
 def updates_behind(
     module: Module, value: Instruction, index: tuple[int, ...] = ()
-) -> tuple[tuple[Instruction, ...], int] | None:
+) -> tuple[tuple[Instruction, ...], int | None] | None:
     """The updates that make a value out of a parameter of its computation, and the parameter's number.
 
-    None for a value that has memory of its own, because something computes all of it.
+    None for a value that has memory of its own, because something computes all of it. What a collective
+    receives is not written by the computation that it is in: then the number is None.
     """
     found: list[Instruction] = []
     while value.parameter_number is None:
@@ -29,12 +31,14 @@ def updates_behind(
             if inner is None:
                 return None
             found += inner[0]
+            if inner[1] is None:
+                return tuple(found), None
             value, index = module.by_id[value.operands[inner[1]]], ()
         elif value.opcode in UPDATES:
             found.append(value)
             value, index = module.by_id[value.operands[index[0] if index else 0]], ()
         else:
-            return None
+            return (tuple(found), None) if value.opcode in COLLECTIVES else None
     return tuple(found), value.parameter_number
 
 
