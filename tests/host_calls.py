@@ -6,11 +6,20 @@ from collections.abc import Callable
 from typing import Any
 
 from recordings import program, recording
+from vtpu.chips import parse_slice
+from vtpu.clock.machine import machine_of
 from vtpu.clock.program_time import Estimate
 from vtpu.recording.events import EventKind
 from vtpu.recording.recording import Recording
 
 _MS = 1_000_000
+_LINK = machine_of(parse_slice("v5e:2x4"), {}).host_link_bytes_per_s  # of the recordings' slice
+
+
+def crossing(ms: float) -> int:
+    """Bytes that the link of a v5e carries in some milliseconds."""
+    assert _LINK
+    return round(_LINK * ms / 1e3)
 
 
 class HostCalls:

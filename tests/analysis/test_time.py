@@ -16,8 +16,6 @@ from vtpu.program.element_types import ElementType
 from vtpu.reading.wire import write_field
 from vtpu.recording.recording import Recording, ShapeRecord
 
-GB = 1_000_000_000
-
 
 def time_of(recorded: Recording, durations=None, speed: float = 1.0) -> TimeSummary:
     timing = Timing(host_speed=speed, durations=durations or lasting(step=100))
@@ -56,11 +54,11 @@ def test_without_a_repeated_program_there_is_no_step():
 def test_a_recording_of_an_older_version_has_no_times_and_says_so():
     time = time_of(recording(*(execute(1) for _ in range(5))))
     assert (time.step, time.total_s) == (None, None)
-    assert time.why_no_step and "older version" in time.why_no_step
+    assert "older version" in str(time.why_no_step)
 
 
 def test_the_band_of_a_step_is_that_of_its_programs_where_they_decide():
-    def durations(number: int) -> Estimate:
+    def durations(_: int) -> Estimate:
         return Estimate(0.1, 0.08, 0.13)
 
     host = HostCalls()

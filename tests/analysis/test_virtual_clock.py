@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from host_calls import HostCalls, lasting
+from host_calls import HostCalls, crossing, lasting
 from recordings import program, recording, run_record
 from vtpu.analysis.run.step_time import BoundBy, Steps, find_steps, program_of_steps
 from vtpu.analysis.run.virtual_clock import (
@@ -24,7 +24,6 @@ from vtpu.recording.events import EventKind
 from vtpu.recording.recording import DeviceRecord, Recording, StackFrame
 
 MS = 1e-3
-GB = 1_000_000_000  # a v5e's link carries 15 of them a second
 
 
 def steps_of(recorded: Recording, durations, speed: float = 1.0) -> Steps:
@@ -95,24 +94,24 @@ def test_a_faster_host_works_less_and_is_blocked_as_long():
 def test_input_that_takes_longer_to_send_than_to_compute_bounds_the_step():
     host = HostCalls()
     for number in range(1, 21):
-        host.works(1).send(GB).execute(awaits=number)
+        host.works(1).send(crossing(66)).execute(awaits=number)
     steps = steps_of(host.recorded(), lasting(step=20))
-    assert steps.median_s == approx(1000 / 15)
-    assert steps.idle.input_transfer_s == approx(1000 / 15 - 20)
+    assert steps.median_s == approx(66)
+    assert steps.idle.input_transfer_s == approx(66 - 20)
     assert steps.bound_by is BoundBy.INPUT_TRANSFER
-    assert (steps.to_device.bytes, steps.from_device.bytes) == (GB, 0)
-    assert steps.to_device.seconds == approx(1000 / 15)
+    assert (steps.to_device.bytes, steps.from_device.bytes) == (crossing(66), 0)
+    assert steps.to_device.seconds == approx(66)
 
 
 def test_results_on_their_way_to_the_host_keep_it_from_going_on():
     host = HostCalls()
     for _ in range(20):
-        host.works(1).execute().read(GB)
+        host.works(1).execute().read(crossing(66))
     steps = steps_of(host.recorded(), lasting(step=20))
-    assert steps.median_s == approx(1 + 20 + 1000 / 15)
-    assert steps.idle.host_waits_s == approx(1000 / 15)
+    assert steps.median_s == approx(1 + 20 + 66)
+    assert steps.idle.host_waits_s == approx(66)
     assert steps.bound_by is BoundBy.HOST_WAITS
-    assert steps.from_device.seconds == approx(1000 / 15)
+    assert steps.from_device.seconds == approx(66)
 
 
 def test_what_is_read_ahead_does_not_keep_the_host():
@@ -120,14 +119,14 @@ def test_what_is_read_ahead_does_not_keep_the_host():
         frames = tuple(StackFrame("/venv/jax/_src/array.py", f, 1) for f in functions)
         host = HostCalls()
         for _ in range(20):
-            host.works(10).execute().read(GB)
+            host.works(10).execute().read(crossing(66))
         return host.recorded(stacks=(frames,))
 
     ahead = recorded("ArrayImpl.copy_to_host_async", "log")
     assert steps_of(ahead, lasting(step=100)).median_s == approx(100)
     assert run_on_clock(ahead, lasting(step=100)).asked_ahead == 20
     at_once = recorded("ArrayImpl.copy_to_host_async", "device_get", "log")
-    assert steps_of(at_once, lasting(step=100)).median_s == approx(10 + 100 + 1000 / 15)
+    assert steps_of(at_once, lasting(step=100)).median_s == approx(10 + 100 + 66)
     assert run_on_clock(at_once, lasting(step=100)).asked_ahead == 0
 
 
@@ -200,7 +199,7 @@ def test_an_execution_on_all_devices_waits_for_the_last():
 
 def test_two_devices_of_a_chip_share_its_link():
     chip = tuple(DeviceRecord(id=i, host=0, kind="x", coords=(0, 0, 0), core=i) for i in (0, 1))
-    host = HostCalls().send(GB, 0).send(GB, 1)
+    host = HostCalls().send(crossing(66), 0).send(crossing(66), 1)
     one = run_on_clock(host.recorded(run=run_record(devices=chip)), lasting())
     two = run_on_clock(host.recorded(run=run_record(2)), lasting())
     assert one.transfers["begin_ns"].tolist() != two.transfers["begin_ns"].tolist()
@@ -208,9 +207,9 @@ def test_two_devices_of_a_chip_share_its_link():
 
 
 def test_a_link_without_a_known_rate_is_said_and_its_transfers_take_no_time():
-    host = HostCalls().send(GB).execute(awaits=1)
+    host = HostCalls().send(crossing(66)).execute(awaits=1)
     run = run_on_clock(host.recorded(run=run_record(slice="v5p:2x2x1")), lasting(step=1))
-    assert run.untimed_bytes == GB
+    assert run.untimed_bytes == crossing(66)
     assert run.executions["begin_ns"][0] == run.executions["asked_ns"][0]
 
 
@@ -251,9 +250,9 @@ def thread(calls) -> Recording:
         elif what == "other":
             host.execute(2)
         elif what == "send":
-            host.send(GB // 10)
+            host.send(crossing(7))
         elif what == "read":
-            host.read(GB // 10)
+            host.read(crossing(7))
         elif what == "wait":
             host.wait()
         else:

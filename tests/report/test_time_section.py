@@ -8,15 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from host_calls import HostCalls, lasting
+from host_calls import HostCalls, crossing, lasting
 from recordings import execute, recording, run_record
 from vtpu.analysis.run.summary import RunSummary, summarize
 from vtpu.analysis.run.time import Timing
 from vtpu.report.json_output import run_as_json
 from vtpu.report.run_report import run_document
 from vtpu.report.text import print_document
-
-GB = 1_000_000_000
 
 
 def summary(host: HostCalls, speed: float = 1.0, durations=None, **parts) -> RunSummary:
@@ -34,7 +32,7 @@ def section(found: RunSummary) -> str:
 def starved() -> HostCalls:
     host = HostCalls()
     for number in range(1, 11):
-        host.blocked(250).send(3 * GB // 2).execute(awaits=number).read(4)
+        host.blocked(250).send(crossing(100)).execute(awaits=number).read(4)
     return host
 
 
@@ -46,7 +44,7 @@ def test_a_step_is_shown_with_its_parts_and_what_bounds_it():
         "device: busy  100.0 ms  40.0 %",
         "device: idle, the host is blocked  50.0 ms  20.0 %",
         "device: idle, the input is on its way  100.0 ms  40.0 %",
-        "link: to the devices  100.0 ms  40.0 %  1.40 GiB",
+        "link: to the devices  100.0 ms  40.0 %  1.26 GiB",
         "The input does not keep up with the device.",
         "modelled: takes, low, high",
     ):
@@ -66,7 +64,7 @@ def test_the_speed_of_the_host_is_said():
 def test_what_has_no_time_is_a_warning_and_the_step_a_lower_bound():
     host = HostCalls()
     for number in range(1, 6):
-        host.send(GB).execute(awaits=number).execute(2).read(GB)
+        host.send(10**9).execute(awaits=number).execute(2).read(10**9)
     found = summary(host, run=run_record(slice="v5p:2x2x1", slice_asked="v5p-8"))
     text = section(found)
     assert "at least" in text

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vtpu.device import settings as names
-from vtpu.device.settings import parse_host_speed
+from vtpu.device.settings import parse_host_speed, refuse_pace_of_another_host
 from vtpu.errors import UsageError
 from vtpu.values.budget import Mode, Unknown, parse_budget
 
@@ -57,6 +57,13 @@ HostSpeed = Annotated[
         help="How many times as fast as this machine the slice's host computes. By default 1.",
     ),
 ]
+Pace = Annotated[
+    bool,
+    typer.Option(
+        "--pace",
+        help="Wait for the slice as it would really take, so that the program's own times are those.",
+    ),
+]
 Json = Annotated[
     str | None,
     typer.Option(
@@ -95,6 +102,16 @@ def timing_of(host_speed: float | None) -> Timing:
     else:
         speed = parse_host_speed(f"{host_speed:g}", "--host-speed")
     return Timing(host_speed=speed)
+
+
+def pace_environment(pace: bool, timing: Timing) -> dict[str, str]:
+    """The setting that `--pace` means. What was not given stays as the environment has it.
+
+    Raises:
+        UsageError: the time of the run is told for another host than this machine.
+    """
+    refuse_pace_of_another_host(pace, timing.host_speed)
+    return {names.PACE: "on"} if pace else {}
 
 
 def values_environment(

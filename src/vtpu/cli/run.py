@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
@@ -28,9 +28,11 @@ from vtpu.cli.options import (
     Json,
     On,
     Out,
+    Pace,
     UnknownValues,
     Values,
     ValuesBudget,
+    pace_environment,
     timing_of,
     values_environment,
 )
@@ -38,6 +40,9 @@ from vtpu.cli.witness import Witness
 from vtpu.device import settings as names
 from vtpu.errors import UsageError
 from vtpu.recording.claim import claim_file, release_unused
+
+if TYPE_CHECKING:
+    from vtpu.analysis.run.time import Timing
 
 _GROUP_FOLLOWS_S = 0.03
 CONTEXT = {"ignore_unknown_options": True, "allow_interspersed_args": False}
@@ -55,6 +60,7 @@ def run_command(
     values: Values = None,
     values_budget: ValuesBudget = None,
     unknown: UnknownValues = None,
+    pace: Pace = False,
     host_speed: HostSpeed = None,
     module: Annotated[
         str | None,
@@ -65,10 +71,13 @@ def run_command(
     arguments = [*(["-m", module] if module else []), *(script or [])]
     if not arguments:
         raise UsageError("Nothing to run. Write `vtpu run script.py`, or `vtpu run -m module`.")
-    settings = values_environment(values, values_budget, unknown)
-    timing_of(host_speed)  # refuses before the script runs
+    timing = timing_of(host_speed)
+    settings = {
+        **values_environment(values, values_budget, unknown),
+        **pace_environment(pace, timing),
+    }
     code = run_and_report(
-        arguments, on=on, host=host, out=out, json=json, settings=settings, host_speed=host_speed
+        arguments, on=on, host=host, out=out, json=json, settings=settings, timing=timing
     )
     sys.exit(code)
 
@@ -81,11 +90,11 @@ def run_and_report(
     out: Path,
     json: str | None,
     settings: Mapping[str, str],
-    host_speed: float | None = None,
+    timing: Timing,
 ) -> int:
     """Runs `python ARGUMENTS` on host `host` of slice `on`, then reports. Returns the exit code.
 
-    `settings` are further ones, as the environment holds them. `host_speed`: see `timing_of`.
+    `settings` are further ones, as the environment holds them. `timing`: how its time is told.
 
     Raises:
         UsageError: no such slice or host.
@@ -98,7 +107,7 @@ def run_and_report(
     status = _wait(child, lambda: _prepare_report(json))
     others = _other_recordings(out.absolute(), path, str(run))
     with claim:
-        _report(path, status, json, problem, others, host_speed)
+        _report(path, status, json, problem, others, timing)
     if json and _is_empty(path):
         command = (sys.executable, *arguments)
         _report_unused(on, wanted, host, command, status, json, others)
@@ -199,7 +208,7 @@ def _report(
     json: str | None,
     problem: str | None,
     others: tuple[str, ...],
-    host_speed: float | None,
+    timing: Timing,
 ) -> None:
     from vtpu.report.terminal import report_run
 
@@ -209,7 +218,7 @@ def _report(
         json=json,
         problem=problem,
         other_recordings=others,
-        timing=timing_of(host_speed),
+        timing=timing,
     )
 
 

@@ -142,6 +142,11 @@ def _unknown(time: TimeSummary) -> list[str]:
             f"{counted(time.asked_ahead, 'copy')} to the host began ahead (copy_to_host_async); whether "
             "the program waited for them later is not seen."
         )
+    if time.is_paced and time.host_speed != 1:
+        texts.append(
+            "The program waited for the slice (--pace), on a host like this machine: what another host "
+            "would change cannot be told from this recording."
+        )
     return texts
 
 
@@ -153,4 +158,5 @@ def _about(time: TimeSummary) -> str:
         f"Compiling took {format_seconds(time.compile_s)} here (measured) and is in no step."
     )
     whole = "" if time.total_s is None else f"The run would take {format_seconds(time.total_s)}. "
-    return f"{whole}{compiling} The slice's host is taken to be {host}."
+    paced = " The program waited for the slice (--pace)." if time.is_paced else ""
+    return f"{whole}{compiling} The slice's host is taken to be {host}.{paced}"

@@ -19,7 +19,7 @@ class ProgramTimes:
 
     def __init__(self, recording: Recording) -> None:
         self._programs = {p.number: p for p in recording.programs if p.hlo and not p.error}
-        self._machine = _machine(recording.run)
+        self._machine = machine_of_run(recording.run)
         self._known: dict[str | int, ProgramTime | None] = {}
 
     def __call__(self, program: int) -> Estimate | None:
@@ -46,7 +46,8 @@ def _time_of(program: ProgramRecord, machine: Machine) -> ProgramTime | None:
     return program_time(module, machine)
 
 
-def _machine(run: RunRecord) -> Machine | None:
+def machine_of_run(run: RunRecord) -> Machine | None:
+    """A device of the slice of a run; None when this vtpu does not know that slice."""
     try:
         wanted = parse_slice(run.slice)
     except UnknownSlice:  # the recording is of another release

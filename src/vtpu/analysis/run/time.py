@@ -49,10 +49,12 @@ class TimeSummary:
     have taken on the slice from its first call on, compiling apart; null when host times are unknown.
     `compile_s` is what compiling took here. `untimed_executions` are those of `untimed_programs`, which
     count as no time. `untimed_bytes` crossed a link to the host whose rate is not known.
-    `asked_ahead`: copies to the host for which the program did not wait at once.
+    `asked_ahead`: copies to the host for which the program did not wait at once. `is_paced`: the program
+    really waited for the slice, which is in its times as time in which the host was blocked.
     """
 
     host_speed: float
+    is_paced: bool
     step: StepSummary | None
     why_no_step: str | None
     total_s: float | None
@@ -87,6 +89,7 @@ def summarize_time(recording: Recording, lines: LineFinder, timing: Timing) -> T
     names = {p.number: p.name for p in recording.programs}
     return TimeSummary(
         host_speed=host_speed,
+        is_paced=recording.run.is_paced,
         step=step,
         why_no_step=None if step else "no program was executed repeatedly",
         total_s=_total_s(run),
@@ -105,6 +108,7 @@ def _unknown(recording: Recording, compile_s: float, host_speed: float) -> TimeS
     why = "the recording is of an older version, which did not note the host's time"
     return TimeSummary(
         host_speed=host_speed,
+        is_paced=recording.run.is_paced,
         step=None,
         why_no_step=why if executions else "no program was executed",
         total_s=None,

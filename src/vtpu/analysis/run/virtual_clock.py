@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from vtpu.chips import UnknownSlice, parse_slice
+from vtpu.analysis.run.program_times import machine_of_run
 from vtpu.clock.host_threads import HostThreads
 from vtpu.clock.program_time import Estimate
 from vtpu.clock.timeline import Timeline
@@ -319,8 +319,5 @@ def _links(recording: Recording) -> dict[int, int]:
 
 def _link_rate(recording: Recording) -> float | None:
     """What a chip's link to its host carries in each direction, bytes per second, if a source says so."""
-    try:
-        links = parse_slice(recording.run.slice).generation.links
-    except UnknownSlice:  # the recording is of another release
-        return None
-    return links.host_link_bytes_per_s.value if links.host_link_bytes_per_s else None
+    machine = machine_of_run(recording.run)
+    return machine.host_link_bytes_per_s if machine else None

@@ -284,6 +284,9 @@ cdef extern from "core.h":
         uint16_t (*call_host)(
             PJRT_LoadedExecutable_Execute_Args *, vt_launch *, uint32_t, PJRT_Error **
         ) noexcept nogil
+        int64_t (*place_execution)(const vt_event *, int64_t *) noexcept nogil
+        int64_t (*place_transfer)(const vt_event *, uint32_t, int64_t) noexcept nogil
+        c_bool (*check_signals)() noexcept nogil
     vt_upcalls vt_python
     const char *const vt_memory_kind_names[3]
     const vt_shape *vt_shape_intern(
@@ -374,6 +377,7 @@ cdef extern from "leaving.h":
 
 cdef extern from "Python.h":
     int PyCode_Addr2Line(void *code, int addr)
+    int PyErr_CheckSignals() except -1
     int Py_AddPendingCall(int (*function)(void *) noexcept, void *argument)
     void PyErr_SetObject(object type, object value)
 
@@ -382,6 +386,10 @@ cdef extern from "writer.h":
     void vt_writer_hurry() nogil
     void vt_writer_catch_up() nogil
     void vt_writer_end() nogil
+
+cdef extern from "pace.h":
+    c_bool vt_pace_start()
+    void vt_pace_end() nogil
 
 cdef extern from "extensions.h":
     void vt_set_profiler_table_size(size_t size)
@@ -1133,6 +1141,56 @@ cdef uint16_t call_host(
         functions.args = NULL
 
 
+# ---- pace -----------------------------------------------------------------------------------
+
+
+cdef int64_t place_execution(const vt_event *event, int64_t *until) noexcept with gil:
+    try:
+        ready, until[0] = handlers.place_execution(
+            event.time_ns, event.subject, event.program, event.device, event.awaits_transfer)
+        return ready
+    except (KeyboardInterrupt, SystemExit) as e:
+        raise_later(e)
+        return 0
+    except BaseException as e:
+        handlers.flush_failed(e)
+        return 0
+
+
+cdef int64_t place_transfer(
+    const vt_event *event, uint32_t number, int64_t ready
+) noexcept with gil:
+    try:
+        return handlers.place_transfer(
+            max(event.time_ns, ready), event.kind, event.flags, number, event.device, event.bytes)
+    except (KeyboardInterrupt, SystemExit) as e:
+        raise_later(e)
+        return 0
+    except BaseException as e:
+        handlers.flush_failed(e)
+        return 0
+
+
+cdef c_bool check_signals() noexcept with gil:
+    try:
+        PyErr_CheckSignals()
+        return False
+    except BaseException as e:
+        raise_later(e)
+        return True
+
+
+def start_pace() -> bool:
+    """Results are ready from now on when `handlers.place_*` say so. False: no thread is left for it."""
+    return vt_pace_start()
+
+
+def end_pace() -> None:
+    """Everything is ready from now on; who waits goes on."""
+    with nogil:
+        vt_pace_end()
+
+
 def follow_values(
     int64_t memory, int64_t disk, int64_t history, str folder, int unknown
 ) -> None:
@@ -1196,6 +1254,9 @@ def set_handlers(new_handlers) -> None:
     vt_python.compute = compute
     vt_python.unknown_error = unknown_error
     vt_python.call_host = call_host
+    vt_python.place_execution = place_execution
+    vt_python.place_transfer = place_transfer
+    vt_python.check_signals = check_signals
     vt_prepare_for_forks()
     vt_set_python_alive(True)
 

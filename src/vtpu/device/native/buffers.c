@@ -245,7 +245,7 @@ PJRT_Error *PJRT_Buffer_ReadyEvent(PJRT_Buffer_ReadyEvent_Args *args) {
   const PJRT_Buffer *buffer = args->buffer;
   record_wait(buffer);
   args->event = buffer->error_code ? vt_failed_event(buffer->error_code, buffer->error_message)
-                                   : &vt_ready_event;
+                                   : vt_event_at(buffer->ready_ns);
   return args->event ? NULL : vt_no_memory();
 }
 

@@ -212,6 +212,7 @@ struct PJRT_Buffer {
   uint64_t launch; /* the execution that last took it as an argument, and as which */
   size_t launch_argument;
   uint32_t execution, transfer; /* whose result it is, what filled it: their numbers, 0: none */
+  int64_t ready_ns;             /* with pace: when its contents are there */
 };
 
 /* A buffer with memory of its own, its ALLOCATE event recorded. Takes the lock.
@@ -254,6 +255,7 @@ typedef struct vt_event {
 } vt_event;
 
 int64_t vt_now(void);
+struct timespec vt_deadline(int64_t at_ns); /* a time of vt_now on the monotonic clock */
 void vt_set_assuming(bool assuming); /* what this thread reads is assumed of other hosts */
 /* Appends; the caller holds the lock. Returns the event's number. */
 uint64_t vt_record(const vt_event *event);
@@ -298,6 +300,11 @@ typedef struct vt_upcalls {
    * the reason why the values cannot be had. */
   uint16_t (*call_host)(PJRT_LoadedExecutable_Execute_Args *args, vt_launch *launch, uint32_t stack,
                         PJRT_Error **error);
+  /* With pace: when an execution and a transfer that are asked for now will be done. *until: when the
+   * host may go on. `kind`: of the transfer's event; `number`: its own, if it has one. */
+  int64_t (*place_execution)(const vt_event *event, int64_t *until);
+  int64_t (*place_transfer)(const vt_event *event, uint32_t number, int64_t ready_ns);
+  bool (*check_signals)(void); /* runs handlers of signals; true: one raised, which Python will too */
 } vt_upcalls;
 
 extern vt_upcalls vt_python;
@@ -305,7 +312,8 @@ extern pthread_mutex_t vt_lock, vt_shapes_lock; /* both only around a fork */
 
 /* ---- shared between the files of the core ---- */
 
-extern PJRT_Event vt_ready_event; /* everything that happens has happened */
+extern PJRT_Event vt_ready_event; /* what has happened */
+PJRT_Event *vt_event_at(int64_t ready_ns); /* with pace: what will have happened then */
 PJRT_Event *vt_failed_event(PJRT_Error_Code code, const char *message);
 /* Why `buffer` cannot be used: deleted, or without contents. NULL when it can. */
 PJRT_Error *vt_buffer_unusable(const PJRT_Buffer *buffer, const char *what);

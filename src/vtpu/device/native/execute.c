@@ -9,6 +9,7 @@
 
 #include "buffers.h"
 #include "callbacks.h"
+#include "pace.h"
 #include "values.h"
 
 typedef struct launch {
@@ -203,17 +204,17 @@ static void happen(launch *l) {
     vt_launch_let_go(values);
 }
 
-static uint64_t record_execution(const launch *l) {
+static vt_event event_of(const launch *l) {
   bool one = l->args->num_devices == 1;
-  return vt_record(&(vt_event){.kind = VT_EXECUTE,
-                               .bytes = l->executable->temp_bytes,
-                               .address = -1,
-                               .subject = l->number,
-                               .stack = l->origin.stack,
-                               .program = l->origin.program,
-                               .device = one ? device_of(l, 0)->description->id : -1,
-                               .awaits_transfer = l->awaits,
-                               .host_ns = -1});
+  return (vt_event){.kind = VT_EXECUTE,
+                    .bytes = l->executable->temp_bytes,
+                    .address = -1,
+                    .subject = l->number,
+                    .stack = l->origin.stack,
+                    .program = l->origin.program,
+                    .device = one ? device_of(l, 0)->description->id : -1,
+                    .awaits_transfer = l->awaits,
+                    .host_ns = -1};
 }
 
 /* Everything that happens on the devices. Takes the lock. */
@@ -223,7 +224,8 @@ static PJRT_Error *run(launch *l) {
   l->number = ++launches;
   PJRT_Error *error = check_arguments(l);
   if (!error) {
-    uint64_t event = record_execution(l);
+    vt_event executed = event_of(l);
+    uint64_t event = vt_record(&executed);
     error = place_outputs(l);
     if (!error) error = reserve_temporaries(l, event);
     if (error)
@@ -249,6 +251,22 @@ static PJRT_Error *call_host(launch *l) {
   vt_launch_let_go(l->values);
   pthread_mutex_unlock(&vt_lock);
   return error;
+}
+
+/* With pace: the outputs are there when the devices will have run the program, and the host is only so
+ * far ahead of them. Returns when that is. */
+static int64_t keep_pace(const launch *l) {
+  if (!vt_pace_on || !vt_python_alive()) return 0;
+  vt_event event = event_of(l);
+  event.time_ns = vt_now();
+  volatile int64_t ready_ns = 0;
+  int64_t until_ns = 0;
+  VT_WITH_PYTHON(ready_ns = vt_python.place_execution(&event, &until_ns));
+  for (size_t d = 0; d < l->args->num_devices; d++)
+    for (size_t o = 0; o < l->executable->num_outputs; o++)
+      l->args->output_lists[d][o]->ready_ns = ready_ns;
+  vt_pace_wait(until_ns);
+  return ready_ns;
 }
 
 /* Executions whose programs have few parameters need no heap for the donation flags. */
@@ -278,9 +296,10 @@ PJRT_Error *PJRT_LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args *ar
       pthread_mutex_unlock(&vt_lock);
     }
   }
+  int64_t ready_ns = error ? 0 : keep_pace(&l);
   if (!error && args->device_complete_events)
     for (size_t d = 0; d < args->num_devices; d++)
-      args->device_complete_events[d] = &vt_ready_event;
+      args->device_complete_events[d] = vt_event_at(ready_ns);
   vt_may_stay();
   return error;
 }

@@ -19,6 +19,11 @@ int64_t vt_now(void) {
   return ns - began;
 }
 
+struct timespec vt_deadline(int64_t at_ns) {
+  int64_t ns = began + at_ns;
+  return (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+}
+
 uint64_t vt_record(const vt_event *event) {
   if (is_closed) return first_number;
   if (num_events == capacity) {
