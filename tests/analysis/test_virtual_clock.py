@@ -11,16 +11,11 @@ from hypothesis import strategies as st
 
 from host_calls import HostCalls, crossing, lasting
 from recordings import program, recording, run_record
+from vtpu.analysis.run.calls import knows_host_time, paused_before
 from vtpu.analysis.run.step_time import BoundBy, Steps, find_steps, program_of_steps
-from vtpu.analysis.run.virtual_clock import (
-    Doing,
-    VirtualRun,
-    knows_host_time,
-    paused_before,
-    run_on_clock,
-)
+from vtpu.analysis.run.virtual_clock import Doing, VirtualRun, run_on_clock
 from vtpu.clock.timeline import MOST_IN_FLIGHT
-from vtpu.recording.events import EventKind
+from vtpu.recording.events import SOURCE_KIND_SHIFT, EventKind, MemoryKind
 from vtpu.recording.recording import DeviceRecord, Recording, StackFrame
 
 MS = 1e-3
@@ -213,6 +208,25 @@ def test_a_link_without_a_known_rate_is_said_and_its_transfers_take_no_time():
     assert run.executions["begin_ns"][0] == run.executions["asked_ns"][0]
 
 
+def test_copies_between_devices_are_counted_and_take_no_time():
+    host = (
+        HostCalls().execute().call(EventKind.COPY, awaits_execution=1, device=1).execute(awaits=1)
+    )
+    run = run_on_clock(host.recorded(run=run_record(2)), lasting(step=10))
+    assert run.between_devices == 1
+    assert run.executions["begin_ns"][1] == run.executions["inputs_ns"][1]
+
+
+def test_offloaded_arrays_cross_the_link():
+    to_host = {"flags": MemoryKind.PINNED_HOST, "bytes": crossing(30), "awaits_execution": 1}
+    to_device = {"flags": MemoryKind.PINNED_HOST << SOURCE_KIND_SHIFT, "bytes": crossing(20)}
+    host = HostCalls().execute().call(EventKind.COPY, **to_host)
+    host.call(EventKind.COPY, **to_device, awaits_transfer=1).execute(awaits=2)
+    run = run_on_clock(host.recorded(), lasting(step=10))
+    assert run.transfers["to_host"].tolist() == [True, False]
+    assert run.executions["begin_ns"][1] - run.executions["begin_ns"][0] == 60e6
+
+
 def test_a_program_without_a_time_is_said_and_takes_none():
     run = run_on_clock(loop(5, reads=True, works=10).recorded(), lasting(other=5))
     assert run.unknown == {1}
@@ -222,6 +236,22 @@ def test_a_program_without_a_time_is_said_and_takes_none():
 def test_executions_that_failed_did_not_happen():
     host = HostCalls().execute().call(EventKind.EXECUTE, program=1, subject=2, flags=2).execute()
     assert len(run_on_clock(host.recorded(), lasting(step=1)).executions) == 2
+
+
+def test_executions_on_different_devices_are_no_steps_of_each_other():
+    host = HostCalls()
+    for device in (0, 1, 0, 1):
+        host.execute(device=device)
+    run = run_on_clock(host.recorded(run=run_record(2)), lasting(step=10))
+    assert program_of_steps(run) is None
+    host.execute(device=0)
+    steps = steps_of(host.recorded(run=run_record(2)), lasting(step=10))
+    assert (steps.count + steps.left_out, steps.device) == (2, 0)
+
+
+def test_a_run_without_devices_has_no_steps():
+    run = run_on_clock(loop(5, reads=True).recorded(run=run_record(0)), lasting(step=10))
+    assert program_of_steps(run) is None
 
 
 def test_a_recording_of_the_first_form_has_no_host_time():

@@ -313,6 +313,10 @@ class Handlers:
         if self._pace and not _core.start_pace():
             self._recorder.problem("there was no thread left for pace: results were ready at once")
 
+    def pace_failed(self, error: BaseException) -> None:
+        """Placing something on the virtual clock raised: it was ready at once."""
+        self._recorder.problem(f"some results were ready at once in spite of pace: {error!r}")
+
     def place_execution(
         self, at_ns: int, number: int, program: int, device: int, awaits: int
     ) -> tuple[int, int]:

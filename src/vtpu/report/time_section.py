@@ -90,7 +90,7 @@ def _parts_table(steps: Steps) -> Table:
         if seconds > _LEAST_SHARE * steps.mean_s
     ]
     for name, traffic in (("to", steps.to_device), ("from", steps.from_device)):
-        if traffic.bytes:
+        if round(traffic.bytes):
             rows.append((f"link: {name} the devices", *_link(traffic, whole)))
     columns = (
         Column("in a step"),
@@ -137,9 +137,13 @@ def _unknown(time: TimeSummary) -> list[str]:
         texts.append(
             "No source gives the rate of these chips' links to their host: transfers count as no time."
         )
+    if time.untimed_copies:
+        texts.append(
+            f"{_copies(time.untimed_copies)} from device to device count as no time: there is no model."
+        )
     if time.asked_ahead:
         texts.append(
-            f"{counted(time.asked_ahead, 'copy')} to the host began ahead (copy_to_host_async); whether "
+            f"{_copies(time.asked_ahead)} to the host began ahead (copy_to_host_async); whether "
             "the program waited for them later is not seen."
         )
     if time.is_paced and time.host_speed != 1:
@@ -148,6 +152,10 @@ def _unknown(time: TimeSummary) -> list[str]:
             "would change cannot be told from this recording."
         )
     return texts
+
+
+def _copies(count: int) -> str:
+    return f"{format_count(count)} {'copy' if count == 1 else 'copies'}"
 
 
 def _about(time: TimeSummary) -> str:

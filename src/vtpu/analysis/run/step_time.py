@@ -28,7 +28,7 @@ class BoundBy(StrEnum):
 
     DEVICE = "the device"
     HOST_WORK = "the host's work"
-    HOST_BLOCKED = "what the host is blocked by (other threads, input and output, sleep)"
+    HOST_BLOCKED = "what blocks the host (other threads, input and output, sleep)"
     HOST_WAITS = "the host reads results before it goes on"
     INPUT_TRANSFER = "the transfer of the input"
     OTHER_DEVICES = "other devices"
@@ -74,9 +74,9 @@ class Steps:
     """Steps of a run. Times are seconds.
 
     `count` steps were looked at; `left_out` are the first one and those in which something was compiled.
-    `fast_s` and `slow_s`: one in ten steps is faster, one in ten slower. The parts are means over the
-    middle half of the steps, which one slow step (a checkpoint) does not move: `busy_s` and the parts of
-    `idle` sum to `mean_s`. `host_*`: what the thread that dispatches does in a step.
+    `fast_s` and `slow_s`: one in ten steps is faster, one in ten slower. The parts are means over
+    the half of the steps that is nearest to the median, so that a slow step (a checkpoint) does not move
+    them: `busy_s` and the parts of `idle` sum to `mean_s`. `host_*`: what the thread that dispatches does in a step.
     """
 
     program: int
@@ -110,14 +110,17 @@ def program_of_steps(run: VirtualRun) -> int | None:
 
     Where no time is known, the one that was executed most often. None: there is none.
     """
-    programs, inverse, counts = np.unique(
-        run.executions["program"], return_inverse=True, return_counts=True
-    )
-    lengths = run.executions["end_ns"] - run.executions["begin_ns"]
-    totals = np.bincount(inverse, lengths, len(programs))
-    often = np.flatnonzero(counts >= _FEWEST_CALLS)
-    best = max(often, key=lambda i: (totals[i], counts[i]), default=None)
-    return None if best is None else int(programs[best])
+    programs = np.unique(run.executions["program"]).tolist()
+    calls = {p: _on_its_device(run, p) for p in programs if run.devices_of(p)}
+    often = [p for p, mine in calls.items() if len(mine) >= _FEWEST_CALLS]
+    lengths = {p: (calls[p]["end_ns"] - calls[p]["begin_ns"]).sum() for p in often}
+    return max(often, key=lambda p: (lengths[p], len(calls[p])), default=None)
+
+
+def _on_its_device(run: VirtualRun, program: int) -> np.ndarray:
+    """The executions of a program on the first of its devices."""
+    mine = run.executions[run.executions["program"] == program]
+    return mine[(mine["device"] < 0) | (mine["device"] == run.devices_of(program)[0])]
 
 
 def _steady(recording: Recording, events: np.ndarray) -> np.ndarray:
@@ -135,7 +138,7 @@ def _summarize(
 ) -> Steps:
     lengths = np.diff(on_device["begin_ns"][at])[kept]
     fast, median, slow = np.percentile(lengths, (_SPREAD[0], 50, _SPREAD[1])) / _NS
-    middle = kept[_middle_half(lengths)]
+    middle = kept[_nearest_half(lengths)]
     gaps = _idle(run, on_device)
     idle = IdleTime(**{name: _per_step(gap, at, middle, 1) for name, gap in gaps.items()})
     mean = _mean(np.diff(on_device["begin_ns"][at])[middle])
@@ -170,9 +173,10 @@ def _bound_by(idle: IdleTime, step_s: float) -> BoundBy:
     return max(parts, key=lambda part: part[1])[0]
 
 
-def _middle_half(lengths: np.ndarray) -> np.ndarray:
-    low, high = np.percentile(lengths, (25, 75), method="nearest")
-    return np.flatnonzero((lengths >= low) & (lengths <= high))
+def _nearest_half(lengths: np.ndarray) -> np.ndarray:
+    """The places of the half that is nearest to the median."""
+    by_distance = np.argsort(np.abs(lengths - np.median(lengths)), kind="stable")
+    return np.sort(by_distance[: (len(lengths) + 1) // 2])
 
 
 def _mean(nanoseconds: np.ndarray) -> float:

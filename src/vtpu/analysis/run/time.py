@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vtpu.analysis.run.calls import knows_host_time
 from vtpu.analysis.run.program_times import ProgramTimes
 from vtpu.analysis.run.step_batch import StepBatch, find_batch
 from vtpu.analysis.run.step_time import BoundBy, Steps, find_steps, program_of_steps
-from vtpu.analysis.run.virtual_clock import Durations, VirtualRun, knows_host_time, run_on_clock
+from vtpu.analysis.run.virtual_clock import Durations, VirtualRun, run_on_clock
 from vtpu.analysis.source_lines import LineFinder, SourceLine
 from vtpu.clock.program_time import Estimate
 from vtpu.recording.events import EventKind, of_kind
@@ -51,6 +52,7 @@ class TimeSummary:
     count as no time. `untimed_bytes` crossed a link to the host whose rate is not known.
     `asked_ahead`: copies to the host for which the program did not wait at once. `is_paced`: the program
     really waited for the slice, which is in its times as time in which the host was blocked.
+    `untimed_copies` went from device to device, and count as no time.
     """
 
     host_speed: float
@@ -63,6 +65,7 @@ class TimeSummary:
     untimed_executions: int
     untimed_programs: tuple[str, ...]
     untimed_bytes: int
+    untimed_copies: int
     asked_ahead: int
 
 
@@ -98,6 +101,7 @@ def summarize_time(recording: Recording, lines: LineFinder, timing: Timing) -> T
         untimed_executions=int(untimed.sum()),
         untimed_programs=tuple(sorted({names.get(p, "?") for p in run.unknown})),
         untimed_bytes=run.untimed_bytes,
+        untimed_copies=run.between_devices,
         asked_ahead=run.asked_ahead,
     )
 
@@ -117,6 +121,7 @@ def _unknown(recording: Recording, compile_s: float, host_speed: float) -> TimeS
         untimed_executions=0,
         untimed_programs=(),
         untimed_bytes=0,
+        untimed_copies=0,
         asked_ahead=0,
     )
 
@@ -136,7 +141,8 @@ def _summarize_step(
         return None
     steps = find_steps(recording, run, number)
     low_s, high_s = _band(recording, run, durations, steps)
-    mine = run.executions[run.executions["program"] == number]
+    mine = run.on_device(run.devices_of(number)[0])
+    mine = mine[mine["program"] == number]
     program = next(p for p in recording.programs if p.number == number)
     batch = _batch(recording, program, mine["event"])
     return StepSummary(

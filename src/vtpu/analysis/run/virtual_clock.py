@@ -17,19 +17,12 @@ from typing import Any
 
 import numpy as np
 
+from vtpu.analysis.run.calls import Call, Route, calls_of
 from vtpu.analysis.run.program_times import machine_of_run
 from vtpu.clock.host_threads import HostThreads
 from vtpu.clock.program_time import Estimate
 from vtpu.clock.timeline import Timeline
-from vtpu.recording.events import (
-    EventFlag,
-    EventKind,
-    MemoryKind,
-    memory_kinds,
-    of_kind,
-    select,
-    source_kinds,
-)
+from vtpu.recording.events import EventKind
 from vtpu.recording.recording import Recording
 
 Durations = Callable[[int], Estimate | None]
@@ -80,7 +73,8 @@ class VirtualRun:
     `devices_of` gives the devices of this host on which a program ran. `unknown` are the programs whose
     durations are not known: their executions took no time here. `untimed_bytes` crossed a link whose
     rate is not known. `asked_ahead`: copies to the host that the program asked for before it needed them;
-    whether it waited for them later is not in a recording.
+    whether it waited for them later is not in a recording. `between_devices`: copies from device to
+    device, which took no time here.
     """
 
     executions: np.ndarray
@@ -90,6 +84,7 @@ class VirtualRun:
     unknown: frozenset[int]
     untimed_bytes: int
     asked_ahead: int
+    between_devices: int
     host_speed: float
 
     def on_device(self, device: int) -> np.ndarray:
@@ -101,17 +96,15 @@ class VirtualRun:
         return executions[on_all | (executions["device"] == device)]
 
 
-def knows_host_time(recording: Recording) -> bool:
-    """Whether a recording says what the host's threads did, which older ones do not."""
-    return bool(of_kind(recording.events, EventKind.EXECUTE)["thread"].any())
-
-
 def run_on_clock(recording: Recording, durations: Durations, host_speed: float = 1.0) -> VirtualRun:
     """The run as it would have gone on the slice.
 
     `host_speed`: how much faster the slice's host computes than this machine.
     """
     return _Replay(recording, durations, host_speed).run()
+
+
+_TO_DEVICE, _FROM_DEVICE, _AHEAD = (route.value for route in Route)  # calls have them as numbers
 
 
 class _Replay:
@@ -127,14 +120,14 @@ class _Replay:
         self._programs = {p.number: p for p in recording.programs}
         self._known: dict[int, tuple[tuple[int, ...], int]] = {}
         self._unknown: set[int] = set()
-        self._asked_ahead = 0
+        self._asked_ahead = self._between_devices = 0
         self._executions: list[tuple[int, ...]] = []
         self._stretches: list[tuple[int, ...]] = []
         self._transfers: list[tuple[Any, ...]] = []
 
     def run(self) -> VirtualRun:
-        for call in _calls(self._recording):
-            self._take(*call)
+        for call in calls_of(self._recording):
+            self._take(call)
         return VirtualRun(
             executions=np.array(self._executions, EXECUTION_DTYPE),
             stretches=np.array(self._stretches, STRETCH_DTYPE),
@@ -143,80 +136,67 @@ class _Replay:
             unknown=frozenset(self._unknown),
             untimed_bytes=self._timeline.untimed_bytes,
             asked_ahead=self._asked_ahead,
+            between_devices=self._between_devices,
             host_speed=self._host_speed,
         )
 
-    def _take(
-        self,
-        event: int,
-        kind: int,
-        thread: int,
-        clock_ns: int,
-        cpu_ns: int,
-        device: int,
-        size: int,
-        program: int,
-        number: int,
-        awaits_execution: int,
-        awaits_transfer: int,
-        route: int,
-    ) -> None:
-        """One call of a thread. `number`: its own as an execution or transfer; `route`: see `_routes`."""
-        begins, works, now = self._threads.go_on(thread, clock_ns, cpu_ns)
-        self._note(thread, Doing.BLOCKED, begins, works)
-        self._note(thread, Doing.WORKING, works, now)
-        if kind == EventKind.EXECUTE:
-            self._execute(event, thread, now, device, program, number, awaits_transfer)
+    def _take(self, call: Call) -> None:
+        begins, works, now = self._threads.go_on(call.thread, call.clock_ns, call.cpu_ns)
+        self._note(call.thread, Doing.BLOCKED, begins, works)
+        self._note(call.thread, Doing.WORKING, works, now)
+        if call.kind == EventKind.EXECUTE:
+            self._execute(call, now)
             return
-        ready = max(now, self._timeline.done(awaits_execution, awaits_transfer))
-        if kind == EventKind.WAIT:
-            self._wait(thread, now, ready)
-        elif kind == EventKind.DEVICE_TO_HOST:
-            read = self._read(event, ready, device, size, route)
-            if route & _AHEAD:
-                self._asked_ahead += 1
-            else:
-                self._wait(thread, now, read)
-        elif number:
-            self._fill(event, ready, device, size, number, route)
+        ready = max(now, self._timeline.done(call.awaits_execution, call.awaits_transfer))
+        if call.kind == EventKind.WAIT:
+            self._wait(call.thread, now, ready)
+        elif call.kind == EventKind.DEVICE_TO_HOST:
+            self._read(call, now, ready)
+        elif call.number:
+            self._fill(call, ready)
 
-    def _execute(
-        self, event: int, thread: int, now: int, device: int, program: int, number: int, awaits: int
-    ) -> None:
-        devices, length = self._of_program(program)
-        if device >= 0:
-            devices = (device,)
+    def _execute(self, call: Call, now: int) -> None:
+        devices, length = self._of_program(call.program)
+        if call.device in self._local:
+            devices = (call.device,)
         asked = self._timeline.room(now, devices)
         if asked > now:
-            self._note(thread, Doing.QUEUEING, now, asked)
-            self._threads.wait(thread, asked)
+            self._note(call.thread, Doing.QUEUEING, now, asked)
+            self._threads.wait(call.thread, asked)
+        awaits = call.awaits_transfer
+        span = self._timeline.execute(asked, call.number, devices, length, awaits)
         inputs = self._timeline.done(0, awaits)
-        begin, end = self._timeline.execute(asked, number, devices, length, awaits)
-        self._executions.append((event, program, device, thread, asked, inputs, begin, end))
+        self._executions.append(
+            (call.event, call.program, call.device, call.thread, asked, inputs, *span)
+        )
 
     def _wait(self, thread: int, now: int, until: int) -> None:
         self._note(thread, Doing.WAITING, now, until)
         self._threads.wait(thread, until)
 
-    def _read(self, event: int, ready: int, device: int, size: int, route: int) -> int:
-        if not route & _FROM_DEVICE:
-            return ready
-        span = self._timeline.fetch(ready, device, size)
-        self._transfers.append((event, device, True, size, *span))
-        return span.end_ns
-
-    def _fill(
-        self, event: int, ready: int, device: int, size: int, number: int, route: int
-    ) -> None:
-        """A transfer from the host, or between memories; one that crosses no link takes no time."""
-        to_device, from_device = route & _TO_DEVICE, route & _FROM_DEVICE
-        if to_device and not from_device:
-            span = self._timeline.send(ready, number, device, size)
-            self._transfers.append((event, device, False, size, *span))
-        elif from_device and not to_device:
-            self._timeline.arrive(self._read(event, ready, device, size, route), number)
+    def _read(self, call: Call, now: int, ready: int) -> None:
+        read = self._fetch(call, ready) if call.route & _FROM_DEVICE else ready
+        if call.route & _AHEAD:
+            self._asked_ahead += 1
         else:
-            self._timeline.arrive(ready, number)
+            self._wait(call.thread, now, read)
+
+    def _fill(self, call: Call, ready: int) -> None:
+        """A transfer from the host, or between memories; one that crosses no link takes no time."""
+        way = call.route & (_TO_DEVICE | _FROM_DEVICE)
+        if way == _TO_DEVICE:
+            span = self._timeline.send(ready, call.number, call.device, call.bytes)
+            self._transfers.append((call.event, call.device, False, call.bytes, *span))
+        elif way == _FROM_DEVICE:
+            self._timeline.arrive(self._fetch(call, ready), call.number)
+        else:
+            self._between_devices += bool(way)
+            self._timeline.arrive(ready, call.number)
+
+    def _fetch(self, call: Call, ready: int) -> int:
+        span = self._timeline.fetch(ready, call.device, call.bytes)
+        self._transfers.append((call.event, call.device, True, call.bytes, *span))
+        return span.end_ns
 
     def _note(self, thread: int, doing: Doing, begin: int, end: int) -> None:
         if end > begin:
@@ -233,79 +213,6 @@ class _Replay:
             local = tuple(d for d in ids if d in self._local) or self._local[:1]
             self._known[program] = (local, round(time.seconds * _NS) if time else 0)
         return self._known[program]
-
-
-# ---- the calls of a recording ------------------------------------------------------------------
-
-_TO_DEVICE, _FROM_DEVICE, _AHEAD = 1, 2, 4
-_CALLS = (
-    EventKind.EXECUTE, EventKind.HOST_TO_DEVICE, EventKind.DEVICE_TO_HOST, EventKind.COPY,
-    EventKind.CALLBACK, EventKind.WAIT,
-)  # fmt: skip
-
-
-def _calls(recording: Recording) -> Any:
-    """What the host's threads asked of the slice, in order; see `_Replay._take` for the columns."""
-    events = recording.events
-    kinds = events["kind"]
-    fills = np.isin(kinds, (EventKind.HOST_TO_DEVICE, EventKind.COPY))
-    own = events["subject"].astype(np.int64)  # of an execution its number
-    numbers = np.where(kinds == EventKind.EXECUTE, own, np.cumsum(fills) * fills)
-    is_call = np.isin(kinds, _CALLS) & (events["thread"] > 0)
-    is_call &= (kinds != EventKind.EXECUTE) | (events["flags"] & EventFlag.FAILED == 0)
-    calls = select(events, is_call)
-    ends = calls["time_ns"] + np.maximum(0, calls["host_ns"])
-    columns = (
-        np.flatnonzero(is_call),
-        calls["kind"],
-        calls["thread"],
-        ends - paused_before(events, ends),
-        calls["cpu_ns"],
-        calls["device"],
-        calls["bytes"],
-        calls["program"],
-        numbers[is_call],
-        calls["awaits_execution"],
-        calls["awaits_transfer"],
-        _routes(recording, calls),
-    )
-    return zip(*(column.tolist() for column in columns), strict=True)
-
-
-def paused_before(events: np.ndarray, times_ns: np.ndarray) -> np.ndarray:
-    """How much of vtpu's own work lies before each of some times."""
-    pauses = of_kind(events, EventKind.PAUSE)
-    if not len(pauses):
-        return np.zeros(len(times_ns), np.int64)
-    begins = pauses["time_ns"]
-    bounds = np.stack([begins, begins + pauses["host_ns"]], axis=1).ravel()
-    done = np.cumsum(np.stack([np.zeros_like(begins), pauses["host_ns"]], axis=1).ravel())
-    return np.interp(times_ns, bounds, done).astype(np.int64)
-
-
-def _routes(recording: Recording, calls: np.ndarray) -> np.ndarray:
-    """Between which memories bytes go, and whether the program asked for them ahead."""
-    kinds, to = calls["kind"], memory_kinds(calls)
-    is_device = to == MemoryKind.DEVICE
-    is_read, is_copy = kinds == EventKind.DEVICE_TO_HOST, kinds == EventKind.COPY
-    from_device = is_copy & (source_kinds(calls) == MemoryKind.DEVICE)
-    ahead = is_read & np.isin(calls["stack"], _asked_ahead(recording))
-    return (
-        _TO_DEVICE * (is_device & ~is_read)
-        + _FROM_DEVICE * (from_device | (is_read & is_device))
-        + _AHEAD * ahead
-    )
-
-
-def _asked_ahead(recording: Recording) -> list[int]:
-    """Stacks of copies to the host that nobody waits for yet. `jax.device_get` asks ahead and waits."""
-    return [
-        number
-        for number, stack in enumerate(recording.stacks, 1)
-        if stack
-        and stack[0].function.endswith("copy_to_host_async")
-        and not any(f.function == "device_get" and "/jax/" in f.file for f in stack)
-    ]
 
 
 def _links(recording: Recording) -> dict[int, int]:

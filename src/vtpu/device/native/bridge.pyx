@@ -1153,7 +1153,7 @@ cdef int64_t place_execution(const vt_event *event, int64_t *until) noexcept wit
         raise_later(e)
         return 0
     except BaseException as e:
-        handlers.flush_failed(e)
+        handlers.pace_failed(e)
         return 0
 
 
@@ -1167,7 +1167,7 @@ cdef int64_t place_transfer(
         raise_later(e)
         return 0
     except BaseException as e:
-        handlers.flush_failed(e)
+        handlers.pace_failed(e)
         return 0
 
 
