@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from vtpu.analysis.run.program_times import ProgramTimes
+from vtpu.analysis.time.programs import ProgramTimes
 from vtpu.analysis.run.time import Timing, summarize_time
 from vtpu.analysis.run.virtual_clock import run_on_clock
 from vtpu.analysis.source_lines import LineFinder

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from vtpu.analysis.run.calls import Call, Route, calls_of
-from vtpu.analysis.run.program_times import machine_of_run
+from vtpu.analysis.time.programs import machine_of_run
 from vtpu.clock.host_threads import HostThreads
 from vtpu.clock.program_time import Estimate
 from vtpu.clock.timeline import Timeline

@@ -51,7 +51,7 @@ def write_profiles(
 
 def recording_space(recording: Recording, times: Times | None = None) -> Space:
     """The profile of a whole recording."""
-    times = times or program_times(recording.run)
+    times = times or program_times(recording)
     return profile_space(recorded_timeline(recording, times, host_name=socket.gethostname()))
 
 
@@ -62,7 +62,7 @@ def session_profile(recording: Recording, began_ns: int, began_unix_ns: int) -> 
     """
     window = Window(began_ns, began_unix_ns)
     timeline = recorded_timeline(
-        recording, program_times(recording.run), host_name=socket.gethostname(), window=window
+        recording, program_times(recording), host_name=socket.gethostname(), window=window
     )
     thread = threading.main_thread().native_id or 1
     return encode_space(session_space(timeline, thread))
