@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vtpu.device.attach import Session
+    from vtpu.recording.recording import Recording
 
 
 def initialize() -> None:
@@ -24,6 +25,7 @@ def initialize() -> None:
     from vtpu.device.attach import attach_when_used, current_session
 
     if current_session() is None:
+        _profile_by_report()
         attach_when_used(_print_report)
 
 
@@ -78,8 +80,22 @@ def attach(
         pace=settings.pace if pace is None else bool(pace),
         host_speed=settings.host_speed if host_speed is None else host_speed,
     )
+    _profile_by_report()
     at_end = _print_report if settings.prints_report else None
     return attach_session(settings, at_end, pace if callable(pace) else None)
+
+
+def _profile_by_report() -> None:
+    """From now on `jax.profiler` gets of the devices what our profiles show."""
+    from vtpu.device.profiles import write_profiles_by
+
+    write_profiles_by(_session_profile)
+
+
+def _session_profile(recording: Recording, began_ns: int, began_unix_ns: int) -> bytes:
+    from vtpu.report.profiles.recorded import session_profile
+
+    return session_profile(recording, began_ns, began_unix_ns)
 
 
 def _print_report(session: Session) -> None:

@@ -42,7 +42,7 @@ def parse_bytes(text: str) -> int:
 
 
 def format_seconds(seconds: float) -> str:
-    """A duration for people: `1 min 20 s`, `2.35 s`, `12.0 ms`, `8.1 µs`."""
+    """A duration for people: `1 min 20 s`, `2.35 s`, `12.0 ms`, `8.1 µs`, `5.6 ns`."""
     if seconds >= 60:
         whole = round(seconds)
         return f"{whole // 60} min {whole % 60} s"
@@ -50,7 +50,9 @@ def format_seconds(seconds: float) -> str:
         return f"{seconds:.2f} s"
     if seconds >= 1e-3:
         return f"{seconds * 1e3:.1f} ms"
-    return f"{seconds * 1e6:.1f} µs"
+    if seconds >= 1e-7 or not seconds:
+        return f"{seconds * 1e6:.1f} µs"
+    return f"{seconds * 1e9:.1f} ns"
 
 
 def format_flops(count: float) -> str:
@@ -59,6 +61,14 @@ def format_flops(count: float) -> str:
         if count >= unit:
             return f"{count / unit:,.2f} {name}"
     return f"{count:,.0f} FLOP"
+
+
+def format_rate(value: float, unit: str) -> str:
+    """An amount per second, in decimal units as data sheets have them: `197 TFLOP/s`, `819 GB/s`."""
+    for factor, name in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= factor:
+            return f"{value / factor:,.3g} {name}{unit}/s"
+    return f"{value:,.3g} {unit}/s"
 
 
 def format_count(count: int) -> str:

@@ -1,155 +1,227 @@
-"""The time of a run as its report tells it."""
-
 from __future__ import annotations
 
-import zlib
+from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
 
-from host_calls import HostCalls, lasting
-from recordings import execute, program, recording
-from vtpu.analysis.run.step_batch import StepBatch, find_batch
-from vtpu.analysis.run.time import StepSummary, TimeSummary, Timing, summarize_time
-from vtpu.analysis.source_lines import LineFinder
-from vtpu.clock.program_time import Estimate
-from vtpu.program.element_types import ElementType
-from vtpu.reading.wire import write_field
-from vtpu.recording.recording import Recording, ShapeRecord
-
-
-def time_of(recorded: Recording, durations=None, speed: float = 1.0) -> TimeSummary:
-    timing = Timing(host_speed=speed, durations=durations or lasting(step=100))
-    return summarize_time(recorded, LineFinder(recorded), timing)
-
-
-def step_of(recorded: Recording, durations=None, speed: float = 1.0) -> StepSummary:
-    step = time_of(recorded, durations, speed).step
-    assert step is not None
-    return step
-
-
-def steps(times: int = 10, **parts) -> Recording:
-    """A loop that gets a batch, sends it and reads the loss."""
-    host = HostCalls()
-    for number in range(1, times + 1):
-        host.blocked(150).send(4096).execute(awaits=number).read(4)
-    return host.recorded(**parts)
-
-
-def test_the_program_that_keeps_the_device_longest_makes_the_steps():
-    host = HostCalls().execute(3)
-    for _ in range(10):
-        host.execute(2).execute(2).execute(1)
-    step = step_of(host.recorded(), lasting(step=50, other=10, third=1000))
-    assert step.program == "jit_step"
-    assert step.steps.median_s == pytest.approx(0.07)
-
-
-def test_without_a_repeated_program_there_is_no_step():
-    time = time_of(HostCalls().execute().execute(2).recorded())
-    assert (time.step, time.why_no_step) == (None, "no program was executed repeatedly")
-    assert time.executions == 2
-
-
-def test_a_recording_of_an_older_version_has_no_times_and_says_so():
-    time = time_of(recording(*(execute(1) for _ in range(5))))
-    assert (time.step, time.total_s) == (None, None)
-    assert "older version" in str(time.why_no_step)
-
-
-def test_the_band_of_a_step_is_that_of_its_programs_where_they_decide():
-    def durations(_: int) -> Estimate:
-        return Estimate(0.1, 0.08, 0.13)
-
-    host = HostCalls()
-    for _ in range(10):
-        host.works(5).execute().read()
-    step = step_of(host.recorded(), durations)
-    assert (step.low_s, step.high_s) == (pytest.approx(0.085), pytest.approx(0.135))
-    bound_by_input = step_of(steps(), durations)
-    assert bound_by_input.low_s == bound_by_input.high_s == pytest.approx(0.15)
-
-
-def test_a_step_with_programs_of_unknown_time_is_a_lower_bound():
-    host = HostCalls()
-    for _ in range(10):
-        host.execute().execute(2).read()
-    time = time_of(host.recorded(), lasting(step=100))
-    assert time.step.is_lower_bound
-    assert (time.untimed_executions, time.untimed_programs) == (10, ("jit_other",))
-    assert not step_of(host.recorded(), lasting(step=100, other=1)).is_lower_bound
-
-
-def test_a_program_of_unknown_time_before_the_steps_is_none_of_them():
-    host = HostCalls().execute(2)
-    for _ in range(10):
-        host.execute().read()
-    time = time_of(host.recorded())
-    assert not time.step.is_lower_bound
-    assert time.untimed_executions == 1
-
-
-def test_who_waits_for_batches_is_input_bound():
-    assert step_of(steps()).is_input_bound
-    assert not step_of(steps(), lasting(step=400)).is_input_bound
-
-
-def test_compiling_is_told_apart():
-    host = HostCalls().compiles(2500)
-    for _ in range(5):
-        host.execute().read()
-    time = time_of(host.recorded())
-    assert time.compile_s == 2.5
-    assert time.total_s == pytest.approx(0.5)
-
-
-# ---- the batch ---------------------------------------------------------------------------------
-
-TOKENS = ShapeRecord(ElementType.S32, (8, 128), "{1,0}", 4096, 4096)
-MASK = ShapeRecord(ElementType.F32, (8, 128, 16), "{2,1,0}", 65536, 65536)
-OTHER = ShapeRecord(ElementType.F32, (3, 5), "{1,0}", 60, 4096)
-RATE = ShapeRecord(ElementType.F32, (), "{}", 4, 512)
-BY_TWO = b"\x08\x03\x1a\x02\x02\x01"  # OpSharding: tiled [2, 1]
-SHAPES = ("s32[8,128]{1,0}", "f32[8,128,16]{2,1,0}", "f32[3,5]{1,0}", "f32[]{:T(128)}")
-
-
-def test_the_batch_is_what_is_sent_to_each_step():
-    found = steps(shapes=(TOKENS,), programs=(program(1, parameter_shapes=SHAPES),))
-    step = step_of(found)
-    assert step.batch == StepBatch(examples=8, tokens=1024)
-    assert step.examples_per_s == pytest.approx(8 / 0.15)
-    assert step.tokens_per_s == pytest.approx(1024 / 0.15)
-
-
-@pytest.mark.parametrize(
-    ("sent", "parameters", "batch"),
-    [
-        ((TOKENS, MASK, RATE), SHAPES, StepBatch(examples=8, tokens=1024)),
-        ((MASK,), SHAPES, StepBatch(examples=8, tokens=None)),
-        ((TOKENS, OTHER), SHAPES, None),  # two leading dimensions
-        ((TOKENS,), SHAPES[1:], None),  # no argument of the step
-        ((RATE,), SHAPES, None),
-        ((), SHAPES, None),
-    ],
+from timed_programs import (
+    HBM_BYTES,
+    PEAK_FLOPS,
+    Compute,
+    Event,
+    Loop,
+    Start,
+    Sync,
+    events,
+    ticks_of,
+    timed,
 )
-def test_a_batch_is_known_only_where_all_that_is_sent_agrees(sent, parameters, batch):
-    host = HostCalls().execute()
-    for number in range(len(sent)):
-        host.send(shape=number)
-    found = host.execute().recorded(shapes=sent)
-    step = program(1, parameter_shapes=parameters)
-    assert find_batch(found, step, 0, len(found.events)) == batch
+from vtpu.analysis.time.accounting import Timelines, account_of
+from vtpu.analysis.time.critical_path import critical_path_of
+from vtpu.analysis.time.report import TimeReport, report_time
+from vtpu.analysis.time.retiming import step_without
+from vtpu.clock.program_time import Lane
+from vtpu.clock.resources import Resource
+
+MXU, VPU, HBM, ICI = Resource.MXU, Resource.VPU, Resource.HBM, Resource.ICI
+_REMOVED = [None, MXU, VPU, HBM, ICI, Resource.HOST_LINK]
 
 
-def test_a_batch_that_is_cut_over_devices_is_counted_whole():
-    host = HostCalls().execute().send(device=0).send(device=1).execute()
-    found = host.recorded(shapes=(TOKENS,))
-    step = program(1, parameter_shapes=SHAPES[:1], num_partitions=2, hlo=hlo_with(BY_TWO))
-    assert find_batch(found, step, 0, 4) == StepBatch(examples=16, tokens=2048)
-    without = program(1, parameter_shapes=SHAPES[:1], num_partitions=2)
-    assert find_batch(found, without, 0, 4) is None
+def report(*made: Event) -> TimeReport:
+    return report_time(*timed(made))
 
 
-def hlo_with(sharding: bytes) -> bytes:
-    """A compressed HloModuleProtoWithConfig whose one parameter has this sharding."""
-    return zlib.compress(write_field(1, write_field(14, sharding)))
+def one_for_each_lane(made: Sequence[Event]) -> list[Event]:
+    """The events with no more than one transfer on a lane, and no loops."""
+    kept: list[Event] = [Compute({MXU: 3})]
+    used: set[Lane] = set()
+    for event in made:
+        lane = event.lane if isinstance(event, Start) else Lane.LINKS
+        if isinstance(event, Start | Sync) and lane not in used:
+            kept.append(event)
+            used.add(lane)
+        elif isinstance(event, Compute):
+            kept.append(event)
+    return kept
+
+
+# ---- laws --------------------------------------------------------------------------------------
+
+
+@given(events)
+@settings(max_examples=150, deadline=None)
+def test_a_made_up_time_is_what_a_machine_takes(made: Sequence[Event]) -> None:
+    """Of the test's own programs, so that the laws below speak of something."""
+    assert timed(made)[1].total.seconds == pytest.approx(ticks_of(made) / 1000)
+
+
+@given(events)
+@settings(max_examples=150, deadline=None)
+def test_operations_and_waits_are_the_step_and_nothing_is_left_over(made: Sequence[Event]) -> None:
+    module, time = timed(made)
+    account = account_of(time, Timelines(module, time))
+    parts = [*account.core.values(), *account.waits.values()]
+    assert sum(parts) + account.idle_s == pytest.approx(time.total.seconds)
+    assert account.idle_s == pytest.approx(0, abs=1e-9)
+    assert min(parts, default=0) >= -1e-12
+
+
+@given(events)
+@settings(max_examples=150, deadline=None)
+def test_the_critical_path_is_as_long_as_the_step(made: Sequence[Event]) -> None:
+    module, time = timed(made)
+    path = critical_path_of(time, Timelines(module, time))
+    parts = [*path.core.values(), *path.beside.values()]
+    assert sum(parts) + path.idle_s == pytest.approx(time.total.seconds)
+    assert min(parts, default=0) >= -1e-12
+
+
+@given(events)
+@settings(max_examples=150, deadline=None)
+def test_a_step_without_a_resource_takes_what_a_machine_without_it_takes(
+    made: Sequence[Event],
+) -> None:
+    """Where nothing queues: who was behind whom in a queue may change with the times."""
+    one_at_a_time = one_for_each_lane(made)
+    module, time = timed(one_at_a_time)
+    for removed in _REMOVED:
+        found = step_without(module, time, Timelines(module, time), removed)
+        assert found.seconds == pytest.approx(ticks_of(one_at_a_time, removed) / 1000)
+
+
+@given(events)
+@settings(max_examples=150, deadline=None)
+def test_without_any_resource_a_step_is_not_longer_and_what_bounds_it_is_all_of_it(
+    made: Sequence[Event],
+) -> None:
+    module, time = timed(made)
+    timelines = Timelines(module, time)
+    now = step_without(module, time, timelines, None)
+    assert now.seconds == pytest.approx(time.total.seconds)
+    for removed in _REMOVED:
+        without = step_without(module, time, timelines, removed)
+        assert without.seconds <= now.seconds + 1e-9
+        assert sum(without.bounds.values()) == pytest.approx(without.seconds)
+        assert removed is None or removed not in without.bounds
+
+
+@given(events)
+@settings(max_examples=100, deadline=None)
+def test_groups_of_every_sort_sum_to_the_step(made: Sequence[Event]) -> None:
+    module, time = timed(made)
+    found = report_time(module, time)
+    for groups in (found.layers, found.phases, found.kinds):
+        assert sum(g.seconds for g in groups) + found.idle_s == pytest.approx(time.total.seconds)
+        assert sum(g.flops for g in groups) == time.flops
+        assert sum(g.hbm_bytes for g in groups) == time.hbm_bytes
+    assert sum(found.bounds.values()) == pytest.approx(time.total.seconds)
+
+
+# ---- what is said of small programs ------------------------------------------------------------
+
+
+def test_a_transfer_that_the_core_covers_costs_nothing() -> None:
+    found = report(Start(Lane.MEMORY, 10, 1), Compute({MXU: 20, HBM: 5}))
+    assert found.seconds == pytest.approx(0.020)
+    assert dict(found.bounds) == {MXU: pytest.approx(0.020)}
+    assert [(s.row.kind, s.is_beside) for s in found.path] == [("matrix product", False)]
+
+
+def test_without_what_bounds_the_step_the_transfer_bounds_it() -> None:
+    found = report(Start(Lane.MEMORY, 10, 1), Compute({MXU: 20, VPU: 5}))
+    (best, *_) = found.what_ifs
+    assert (best.resource, best.next_bound) == (MXU, HBM) or best.next_bound is VPU
+    assert best.seconds == pytest.approx(0.010)
+
+
+def test_a_wait_is_the_transfers_and_its_chain_is_the_path() -> None:
+    found = report(Start(Lane.LINKS, 30, 1), Compute({MXU: 20}), Compute({VPU: 5}))
+    assert found.seconds == pytest.approx(0.035)
+    by_kind = {r.kind: r for r in found.rows}
+    assert by_kind["copy"].waited_s == pytest.approx(0.010)
+    assert {s.row.kind: s.seconds for s in found.path} == {
+        "copy": pytest.approx(0.030),
+        "vector operation": pytest.approx(0.005),
+    }
+
+
+def test_what_a_transfer_queued_behind_is_on_the_path() -> None:
+    first, second = Start(Lane.MEMORY, 30, 3), Start(Lane.MEMORY, 20, 1)
+    found = report(first, second, Compute({MXU: 10}))
+    assert found.seconds == pytest.approx(0.050)
+    assert [s.seconds for s in found.path] == [pytest.approx(0.030), pytest.approx(0.020)]
+    assert all(s.is_beside for s in found.path)
+
+
+def test_a_collective_without_start_and_done_is_exposed_in_full() -> None:
+    found = report(Compute({MXU: 20}), Sync(30))
+    (one,) = found.communications
+    assert (one.kind, one.exposed_s) == ("all-reduce", pytest.approx(0.030))
+    assert found.exposed_s == pytest.approx(0.030)
+
+
+def test_a_loop_counts_as_often_as_it_runs() -> None:
+    found = report(Loop((Compute({MXU: 20}), Sync(5)), 3))
+    assert found.seconds == pytest.approx(0.075)
+    assert {r.kind: r.seconds for r in found.rows if r.seconds > 1e-9} == {
+        "matrix product": pytest.approx(0.060),
+        "all-reduce": pytest.approx(0.015),
+    }
+
+
+def test_utilisation_is_of_the_step() -> None:
+    found = report(Compute({MXU: 20, HBM: 10}), Sync(20))
+    assert found.hfu == pytest.approx(0.010 * PEAK_FLOPS / (0.040 * PEAK_FLOPS))
+    assert found.hbm_utilisation == pytest.approx(0.005 * HBM_BYTES / (0.040 * HBM_BYTES))
+
+
+def test_an_operation_reaches_a_part_of_the_peak_that_bounds_it() -> None:
+    (row,) = report(Compute({MXU: 20, HBM: 10})).rows
+    assert row.of_peak == pytest.approx(0.5)
+    assert row.intensity == pytest.approx(0.010 * PEAK_FLOPS / (0.005 * HBM_BYTES))
+    assert row.next_bound == (HBM, pytest.approx(0.010))
+
+
+def test_the_compilers_cycles_are_of_what_would_be_next() -> None:
+    module, time = timed([Compute({MXU: 20, HBM: 10})])
+    (number,) = time.operations
+    operation = time.operations[number]
+    busy = {Resource.COMPILER: 0.020, VPU: 0.015, HBM: 0.010}
+    counted = replace(operation, bound=Resource.COMPILER, busy=busy)
+    found = report_time(module, replace(time, operations={number: counted}))
+    assert dict(found.bounds) == {VPU: pytest.approx(0.020)}
+    assert found.rows[0].next_bound == (HBM, pytest.approx(0.010))
+
+
+def test_what_is_recomputed_does_not_count_for_mfu() -> None:
+    module, time = timed([Compute({MXU: 20}), Compute({MXU: 20})])
+    first, second = module.computations[module.entry].instructions
+    path = "jit(s)/checkpoint/rematted_computation/dot"
+    again = replace(second, op_name=path)
+    entry = replace(module.computations[module.entry], instructions=(first, again))
+    found = report_time(replace(module, computations={module.entry: entry}), time)
+    assert found.mfu == pytest.approx(0.25)
+    assert found.hfu == pytest.approx(0.5)
+
+
+def test_an_operation_without_a_model_is_told_beside_the_total() -> None:
+    module, time = timed([Compute({MXU: 20}), Compute({MXU: 10, HBM: 10})])
+    first, second = time.operations
+    unknown = replace(time.operations[second], time=None, bound=None, busy={}, flops=None)
+    entry = time.passes[time.entry]
+    spans = tuple(s for s in entry.spans if s.instruction == first)
+    without = replace(
+        time,
+        total=time.operations[first].time,
+        operations={**time.operations, second: unknown},
+        passes={time.entry: replace(entry, seconds=0.020, spans=spans)},
+        without_model=(second,),
+        unmodelled_bytes=unknown.hbm_bytes or 0,
+    )
+    found = report_time(module, without)
+    assert [r.instruction.id for r in found.unmodelled.rows] == [second]
+    assert found.unmodelled.has_unknown_flops
+    assert found.unmodelled.hbm_share == pytest.approx(1)
+    assert sum(r.seconds for r in found.rows) == pytest.approx(found.seconds)

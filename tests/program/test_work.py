@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from math import prod
+from pathlib import Path
 
 import pytest
 from hypothesis import assume, given, settings
@@ -9,8 +10,10 @@ from hypothesis import strategies as st
 from hlo_texts import module_of, text_of, xla_cost
 from vtpu.program.memory import MemorySpace
 from vtpu.program.modules import Module
+from vtpu.program.trip_counts import runs
 from vtpu.program.work import Part, Payload, Transfer, Work, collective_in, work_of
 from vtpu.reading.hlo_text import HloTextError, read_hlo_text
+from vtpu.reading.modules import read_wrapped_module
 
 HBM, VMEM, HOST = MemorySpace.HBM, MemorySpace.VMEM, MemorySpace.HOST
 TILED = "{1,0:T(8,128)}"
@@ -416,6 +419,17 @@ def test_a_copy_to_the_host_is_a_transfer_too() -> None:
     assert work_of(module, start).transfers == (Transfer(HBM, HOST, BIG),)
 
 
+def test_what_is_sent_to_the_host_goes_over_its_link() -> None:
+    module = module_of(
+        f"a = f32[1024,1024]{TILED} parameter(0)",
+        "t = token[] after-all()",
+        f"s = (f32[1024,1024]{TILED}, u32[], token[]) send(a, t), channel_id=1, is_host_transfer=true",
+        "ROOT d = token[] send-done(s), channel_id=1, is_host_transfer=true",
+    )
+    send = module.computations[module.entry].instructions[2]
+    assert work_of(module, send).transfers == (Transfer(HBM, HOST, BIG),)
+
+
 @pytest.mark.parametrize(
     ("line", "payload"),
     [
@@ -527,6 +541,21 @@ def test_a_kernel_of_which_nothing_is_known_is_unknown_and_not_nothing(config: s
 def test_names_for_memory_are_no_work() -> None:
     line = f'ROOT k = f32[1024,1024]{TILED} custom-call(), custom_call_target="AllocateBuffer"'
     assert work(line) == Work()
+
+
+# ---- whole programs ----------------------------------------------------------------------------
+
+
+def test_a_scanned_training_step_has_the_flops_of_its_products() -> None:
+    """8 layers of 1000 x 1000 and an output of 1000 x 32000 for 1024 rows: forward and two backward."""
+    dump = Path(__file__).parents[1] / "analysis" / "dumps" / "scan_v5e.hlo.pb"
+    module = read_wrapped_module(dump.read_bytes())
+    found = sum(
+        (times or 0) * (work_of(module, instruction).flops or 0)
+        for number, times in runs(module).items()
+        for instruction in module.computations[number].instructions
+    )
+    assert found == 3 * 2 * 1024 * (8 * 1000 * 1000 + 1000 * 32000)
 
 
 def test_what_is_no_module_is_said() -> None:

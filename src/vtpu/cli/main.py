@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from vtpu.cli import check, demo, diff, explain, replay, run, show, slices
+from vtpu.cli import check, demo, diff, explain, replay, run, show, slices, trace
 from vtpu.errors import VtpuError
 
 _VALUE_OPTIONS = {
-    "--on", "--host", "--out", "--json", "--values", "--values-budget", "--unknown",
-    "--host-speed",
+    "--on", "--host", "--out", "--json", "--values", "--values-budget", "--unknown", "--host-speed",
+    "--xprof", "--perfetto",
 }  # fmt: skip
 
 app = typer.Typer(
@@ -30,6 +30,7 @@ app.command("check")(check.check_command)
 app.command("explain")(explain.explain_command)
 app.command("diff")(diff.diff_command)
 app.command("replay")(replay.replay_command)
+app.command("trace")(trace.trace_command)
 app.command("slices")(slices.slices_command)
 
 

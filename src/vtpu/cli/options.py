@@ -64,6 +64,14 @@ Pace = Annotated[
         help="Wait for the slice as it would really take, so that the program's own times are those.",
     ),
 ]
+Xprof = Annotated[
+    Path | None,
+    typer.Option("--xprof", metavar="DIR", help="Write a profile that XProf and TensorBoard open."),
+]
+Perfetto = Annotated[
+    Path | None,
+    typer.Option("--perfetto", metavar="FILE", help="Write a trace for ui.perfetto.dev."),
+]
 Json = Annotated[
     str | None,
     typer.Option(

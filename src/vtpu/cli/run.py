@@ -29,9 +29,11 @@ from vtpu.cli.options import (
     On,
     Out,
     Pace,
+    Perfetto,
     UnknownValues,
     Values,
     ValuesBudget,
+    Xprof,
     pace_environment,
     timing_of,
     values_environment,
@@ -62,6 +64,8 @@ def run_command(
     unknown: UnknownValues = None,
     pace: Pace = False,
     host_speed: HostSpeed = None,
+    xprof: Xprof = None,
+    perfetto: Perfetto = None,
     module: Annotated[
         str | None,
         typer.Option("-m", metavar="MODULE", help="Run a module as `python -m` does."),
@@ -77,7 +81,14 @@ def run_command(
         **pace_environment(pace, timing),
     }
     code = run_and_report(
-        arguments, on=on, host=host, out=out, json=json, settings=settings, timing=timing
+        arguments,
+        on=on,
+        host=host,
+        out=out,
+        json=json,
+        settings=settings,
+        timing=timing,
+        profiles=(xprof, perfetto),
     )
     sys.exit(code)
 
@@ -91,10 +102,12 @@ def run_and_report(
     json: str | None,
     settings: Mapping[str, str],
     timing: Timing,
+    profiles: tuple[Path | None, Path | None] = (None, None),
 ) -> int:
     """Runs `python ARGUMENTS` on host `host` of slice `on`, then reports. Returns the exit code.
 
     `settings` are further ones, as the environment holds them. `timing`: how its time is told.
+    `profiles`: where a profile for XProf and a trace for Perfetto are written.
 
     Raises:
         UsageError: no such slice or host.
@@ -108,6 +121,8 @@ def run_and_report(
     others = _other_recordings(out.absolute(), path, str(run))
     with claim:
         _report(path, status, json, problem, others, timing)
+        if any(profiles):
+            _write_profiles(path, profiles, json)
     if json and _is_empty(path):
         command = (sys.executable, *arguments)
         _report_unused(on, wanted, host, command, status, json, others)
@@ -220,6 +235,23 @@ def _report(
         other_recordings=others,
         timing=timing,
     )
+
+
+def _write_profiles(
+    path: Path, profiles: tuple[Path | None, Path | None], json: str | None
+) -> None:
+    from vtpu.recording.file import load_recording
+    from vtpu.report.profiles.recorded import ProfileFiles, write_profiles
+
+    if not path.exists() or _is_empty(path):
+        print("vtpu: there is no profile: nothing was recorded", file=sys.stderr)
+        return
+    try:
+        said = write_profiles(load_recording(path), ProfileFiles(*profiles))
+    except UsageError as error:  # the program's end counts, not the profile's
+        print(f"vtpu: {error}", file=sys.stderr)
+        return
+    print("\n" + "\n".join(said), file=sys.stderr if json == "-" else sys.stdout)
 
 
 def _is_empty(path: Path) -> bool:

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from vtpu.cli.options import HostSpeed, Json, load, timing_of
+from vtpu.cli.options import HostSpeed, Json, Perfetto, Xprof, load, timing_of
 
 
 def show_command(
     recording: Annotated[Path, typer.Argument(metavar="RECORDING", help="A file of `vtpu run`.")],
     json: Json = None,
     host_speed: HostSpeed = None,
+    xprof: Xprof = None,
+    perfetto: Perfetto = None,
 ) -> None:
-    """Show the report of a recording again."""
+    """Show the report of a recording again, or write its profile."""
     from vtpu.report.terminal import report_recording
 
     timing = timing_of(host_speed)
-    report_recording(load(recording), str(recording), json, timing=timing)
+    loaded = load(recording)
+    report_recording(loaded, str(recording), json, timing=timing)
+    if xprof or perfetto:
+        from vtpu.report.profiles.recorded import ProfileFiles, write_profiles
+
+        for line in write_profiles(loaded, ProfileFiles(xprof, perfetto)):
+            print(line, file=sys.stderr if json == "-" else sys.stdout)

@@ -72,8 +72,7 @@ class Handlers:
         self._under_way: dict[int, _UnderWay] = {}
         self._topologies: dict[int, tuple[Topology, TopologyFacts]] = {}
         self._devices = {d.id: d for d in facts.devices}
-        local = tuple(d.id for d in facts.devices if d.process_index == host)
-        self._profiles = Profiles(recorder, local)
+        self._profiles = Profiles(recorder)
         self.client = 0
 
     # ---- topologies and the client ----

@@ -1,38 +1,37 @@
-"""What `jax.profiler` sees of the devices: a plane for each, with what happened while it traced.
+"""What `jax.profiler` gets of the devices: what was recorded while it traced.
 
-Durations are how long a call kept the host: a virtual device has no time of its own yet. Every plane
-says so in a stat.
+Making a profile of that is not this room's: whoever puts the slice in place says who does.
 """
 
 from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import time_ns
 
-import numpy as np
-
 from vtpu.device import _core
-from vtpu.device.recorder import EventTap, Recorder
-from vtpu.reading.xplane import TraceEvent, TraceLine, TracePlane, encode_space
-from vtpu.recording.events import EventKind
+from vtpu.device.recorder import Recorder
+from vtpu.recording.file import NotARecording, parse_recording
+from vtpu.recording.recording import Recording
 
-_TIME_BASIS = ("vtpu_time_basis", "host: how long each call kept the host, not a time of a device")
-_MODULES, _TRANSFERS = "XLA Modules", "Transfers"
-_TRANSFER_NAMES = {
-    EventKind.HOST_TO_DEVICE: "TransferToDevice",
-    EventKind.DEVICE_TO_HOST: "TransferFromDevice",
-    EventKind.COPY: "CopyBetweenMemories",
-    EventKind.CALLBACK: "HostCallback",
-}
+Writer = Callable[[Recording, int, int], bytes]
+"""Makes a serialized XSpace of what was recorded from a time on: by the events' clock, by Unix time."""
+
+_NOTHING = b""  # an XSpace without planes
+_writers: list[Writer] = []
+
+
+def write_profiles_by(writer: Writer) -> None:
+    """From now on `writer` makes the profiles of this process."""
+    _writers[:] = [writer]
 
 
 @dataclass(frozen=True, slots=True)
 class _Session:
-    """A trace under way: its events, and when it began on both clocks."""
+    """A trace under way: when it began, on both clocks. Nanoseconds."""
 
-    tap: EventTap
     began_ns: int
     began_unix_ns: int
 
@@ -40,16 +39,15 @@ class _Session:
 class Profiles:
     """The traces under way in this process."""
 
-    def __init__(self, recorder: Recorder, local_devices: tuple[int, ...]) -> None:
+    def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self._local_devices = local_devices
         self._numbers = itertools.count(1)
         self._sessions: dict[int, _Session] = {}
         self._lock = threading.Lock()
 
     def begin(self) -> int:
         """Begins a trace; its number."""
-        session = _Session(self._recorder.open_tap(), _core.now_ns(), time_ns())
+        session = _Session(_core.now_ns(), time_ns())
         with self._lock:
             number = next(self._numbers)
             self._sessions[number] = session
@@ -59,46 +57,11 @@ class Profiles:
         """Ends a trace: a serialized XSpace."""
         with self._lock:
             session = self._sessions.pop(number)
-        events = self._recorder.close_tap(session.tap)
-        planes = {device: _Plane(device, session.began_unix_ns) for device in self._local_devices}
-        for event in events:
-            self._place(event, session.began_ns, planes)
-        return encode_space(tuple(plane.build() for plane in planes.values()))
-
-    def _place(self, event: np.void, began_ns: int, planes: dict[int, _Plane]) -> None:
-        kind = EventKind(event["kind"])
-        if kind is EventKind.EXECUTE:
-            line = _MODULES
-            name, devices = self._recorder.programs.get(int(event["program"]), ("?", ()))
-            stats = (("program_id", int(event["program"])), ("run_id", int(event["subject"])))
-        elif kind in _TRANSFER_NAMES:
-            line, name, devices = _TRANSFERS, _TRANSFER_NAMES[kind], ()
-            stats = (("bytes", int(event["bytes"])),)
-        else:
-            return
-        traced = TraceEvent(
-            name=name,
-            offset_ns=max(0, int(event["time_ns"]) - began_ns),
-            duration_ns=max(0, int(event["host_ns"])),
-            stats=stats,
-        )
-        of_event = int(event["device"])
-        for device in devices if of_event < 0 else (of_event,):
-            if device in planes:
-                planes[device].lines.setdefault(line, []).append(traced)
-
-
-class _Plane:
-    """A device's plane under construction."""
-
-    def __init__(self, device: int, began_unix_ns: int) -> None:
-        self._device = device
-        self._began_unix_ns = began_unix_ns
-        self.lines: dict[str, list[TraceEvent]] = {}
-
-    def build(self) -> TracePlane:
-        lines = tuple(
-            TraceLine(name, self._began_unix_ns, tuple(events))
-            for name, events in self.lines.items()
-        )
-        return TracePlane(f"/device:TPU:{self._device}", lines, (_TIME_BASIS,))
+        if not _writers:
+            return _NOTHING
+        try:
+            recording = parse_recording(self._recorder.read_so_far())
+        except NotARecording as error:  # the disk was full before the first event
+            self._recorder.problem(f"a profile without devices: {error}")
+            return _NOTHING
+        return _writers[0](recording, session.began_ns, session.began_unix_ns)

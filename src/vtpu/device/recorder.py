@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import sys
 import tempfile
 from collections import deque
@@ -35,19 +36,13 @@ _CORE_DTYPE = np.dtype(
     }
 )
 
-
-class EventTap:
-    """Takes a copy of every event from the moment it is opened until it is closed."""
-
-    def __init__(self) -> None:
-        self.batches: list[np.ndarray] = []
+_READ_AT_ONCE = 1 << 26
 
 
 class Recorder:
     """The recording of this process. Forked children have none: the core records nothing there.
 
-    `programs` are the names of all programs and their devices, by number. `is_claimed`: somebody
-    made the empty file `out` for this process. `run_began`: see `claim_file`.
+    `is_claimed`: somebody made the empty file `out` for this process. `run_began`: see `claim_file`.
     """
 
     def __init__(
@@ -62,12 +57,10 @@ class Recorder:
         self.run = run
         self.path: Path | None = None
         self.problems: list[str] = []
-        self.programs: dict[int, tuple[str, tuple[int, ...]]] = {}
         self._began = monotonic() - _core.now_ns() / 1e9  # as the events' clock
         self._stacks = self._shapes = self._whys = 0
         self.reasons = reasons
         self._waiting: deque[ProgramRecord] = deque()
-        self._taps: list[EventTap] = []
         self._watchers: list[list[ProgramRecord]] = []
         self._stops_early = False
         self._file = self._open(out, is_claimed, run_began)
@@ -120,7 +113,6 @@ class Recorder:
 
     def program(self, program: ProgramRecord) -> None:
         """Has a program written down, and what happened before."""
-        self.programs[program.number] = (program.name, program.device_ids)
         for seen in self._watchers:
             seen.append(program)
         self._waiting.append(program)
@@ -135,19 +127,6 @@ class Recorder:
             yield seen
         finally:
             self._watchers.remove(seen)
-
-    def open_tap(self) -> EventTap:
-        """Begins to copy events."""
-        _core.await_writer()
-        tap = EventTap()
-        self._taps.append(tap)
-        return tap
-
-    def close_tap(self, tap: EventTap) -> np.ndarray:
-        """The events since the tap was opened."""
-        _core.await_writer()
-        self._taps.remove(tap)
-        return np.concatenate([np.empty(0, EVENT_DTYPE), *tap.batches])
 
     def end(self, client: int, compiler_starts: int, values: ValuesRecord) -> None:
         """Writes the end, also when nothing else could be written; later events are not recorded."""
@@ -173,6 +152,17 @@ class Recorder:
             problems=tuple(self.problems),
         )
 
+    def read_so_far(self) -> bytes:
+        """What the file holds by now, which may still be written: what happened so far is in it."""
+        _core.await_writer()
+        if isinstance(self._file, io.BytesIO):
+            return self._file.getvalue()
+        handle, parts, at = self._file.fileno(), list[bytes](), 0
+        while part := os.pread(handle, _READ_AT_ONCE, at):
+            parts.append(part)
+            at += len(part)
+        return b"".join(parts)
+
     def read_back(self) -> bytes:
         """The whole file, once it ended."""
         self._file.seek(0)
@@ -184,8 +174,6 @@ class Recorder:
         Runs on one thread at a time: the core's, after its end the one that ends the recording.
         """
         events = np.frombuffer(_core.drain_events(), _CORE_DTYPE).astype(EVENT_DTYPE)
-        for tap in self._taps:
-            tap.batches.append(events)
         if self._writer is None or self._stops_early:
             self._waiting.clear()
             return

@@ -24,8 +24,10 @@ class Instruction:
     parameter the user's name of the argument, `params['w']`. `stack` numbers the module's stacks;
     older modules have a `place` of their own instead.
 
-    `value` is that of a constant which is one integer, `direction` that of a comparison, `attributes`
-    are JSON that the compiler's back end keeps with it (`backend_config`).
+    `value` is that of a constant which is one integer; `elements` are those of one that is a small array
+    of integers, row by row, in bytes. `direction` is that of a comparison, `attributes` are JSON that
+    the compiler's back end keeps with it (`backend_config`). `fusion_kind` is XLA's word for a fusion:
+    `kLoop`, `kInput`, `kOutput` or `kCustom`.
     """
 
     id: int
@@ -46,9 +48,12 @@ class Instruction:
     convolution: ConvolutionDimensions | None = None
     collective: Collective | None = None
     value: int | None = None
+    elements: bytes = field(default=b"", repr=False)
     direction: str = ""
+    rendezvous: Mapping[str, str] = field(default_factory=dict[str, str])
     precision: Precision = Precision.DEFAULT
     attributes: bytes = field(default=b"", repr=False)
+    fusion_kind: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,10 +11,11 @@ from vtpu.program.layouts import Layout
 from vtpu.program.locations import Frame
 from vtpu.program.modules import Alias, Computation, Instruction, Module
 from vtpu.program.shapes import ArrayShape, Shape
-from vtpu.reading import operations, wire
+from vtpu.reading import literals, operations, wire
 
 _HLO_PROTO_MODULE = 1  # of HloProto, and of HloModuleProtoWithConfig
 _TUPLE = 13
+_PAIRED = ("send", "recv")
 #: XLA's PrimitiveType to the element types of PJRT.
 PRIMITIVE_TYPES = {
     1: "PRED", 2: "S8", 3: "S16", 4: "S32", 5: "S64", 6: "U8", 7: "U16", 8: "U32", 9: "U64",
@@ -96,10 +97,13 @@ class _Reader:
             dot=operations.dot_dimensions(fields),
             convolution=operations.convolution_dimensions(fields),
             collective=operations.collective(fields),
-            value=operations.integer_value(fields) if opcode == "constant" else None,
+            value=literals.integer_value(fields) if opcode == "constant" else None,
+            elements=literals.small_array(fields) if opcode == "constant" else b"",
             precision=operations.precision(fields),
+            rendezvous=operations.rendezvous(fields) if opcode in _PAIRED else {},
             direction=wire.last_text(fields, 63) if 63 in fields else "",
             attributes=bytes(wire.last_bytes(fields, 43)) if 43 in fields else b"",
+            fusion_kind=wire.last_text(fields, 11) if opcode == "fusion" else "",
         )
 
     def _shape(self, data: memoryview) -> Shape:

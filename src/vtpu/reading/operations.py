@@ -17,9 +17,7 @@ from vtpu.program.operations import (
 )
 from vtpu.reading import wire
 
-_SIGNED = {4, 5}  # S32, S64
 _PRECISIONS = set(map(int, Precision))
-_INTEGERS = {4: 4, 5: 5, 8: 6, 9: 7}  # PrimitiveType: field of LiteralProto
 
 
 def dot_dimensions(fields: wire.Fields) -> DotDimensions | None:
@@ -84,19 +82,11 @@ def convolution_dimensions(fields: wire.Fields) -> ConvolutionDimensions | None:
     )
 
 
-def integer_value(fields: wire.Fields) -> int | None:
-    """The value of a constant that is one integer."""
-    if 8 not in fields:
-        return None
-    literal = wire.group(wire.last_bytes(fields, 8))
-    shape = wire.group(wire.last_bytes(literal, 1))
-    kind = wire.last_int(shape, 2)
-    if kind not in _INTEGERS or any(wire.all_ints(shape, 3)):
-        return None
-    values = wire.all_ints(literal, _INTEGERS[kind])
-    if len(values) != 1:
-        return None
-    return values[0] if kind in _SIGNED else values[0] % (1 << 64)
+def rendezvous(fields: wire.Fields) -> dict[str, str]:
+    """The front end's attributes of an instruction whose names begin with `_xla`."""
+    entries = (wire.group(wire.as_bytes(e)) for e in wire.find_all(wire.last_bytes(fields, 68), 1))
+    found = {wire.last_text(entry, 1): wire.last_text(entry, 2) for entry in entries}
+    return {name: value for name, value in found.items() if name.startswith("_xla")}
 
 
 def collective(fields: wire.Fields) -> Collective | None:

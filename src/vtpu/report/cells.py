@@ -16,12 +16,15 @@ from vtpu.report.document import (
     Cell,
     Count,
     CountChange,
+    Flops,
     Line,
     NoFigure,
+    Rate,
     Seconds,
+    SecondsChange,
     Share,
 )
-from vtpu.units import format_bytes, format_count, format_seconds
+from vtpu.units import format_bytes, format_count, format_flops, format_rate, format_seconds
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _TAB = "    "
@@ -37,7 +40,7 @@ def visible(text: str) -> str:
     return _CONTROL.sub(lambda m: f"\\x{ord(m[0]):02x}", text)
 
 
-def cell_text(cell: Cell) -> str:  # noqa: C901, PLR0911 - one return per kind of cell
+def cell_text(cell: Cell) -> str:  # noqa: C901, PLR0911, PLR0912 - one return per kind of cell
     """A cell as text."""
     match cell:
         case None:
@@ -52,8 +55,14 @@ def cell_text(cell: Cell) -> str:  # noqa: C901, PLR0911 - one return per kind o
             return _signed(value, format_count)
         case Seconds(value):
             return format_seconds(value)
+        case SecondsChange(value):
+            return f"{'-' if value < 0 else '+'}{format_seconds(abs(value))}"
+        case Rate(value, unit):
+            return format_rate(value, unit)
         case Count(value):
             return format_count(value)
+        case Flops(value):
+            return format_flops(value)
         case Share(part, whole):
             return f"{100 * part / whole:.1f} %" if whole else "unknown"
         case NoFigure(text):

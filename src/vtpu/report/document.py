@@ -6,6 +6,7 @@ Cells are typed, so that each rendering decides how a value looks; a column says
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from vtpu.evidence import Basis
 
@@ -25,10 +26,32 @@ class Seconds:
 
 
 @dataclass(frozen=True, slots=True)
+class SecondsChange:
+    """By how much a duration differs."""
+
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """An amount per second: of FLOPs, or of bytes in decimal units, as data sheets have them."""
+
+    value: float
+    unit: Literal["FLOP", "B"]
+
+
+@dataclass(frozen=True, slots=True)
 class Count:
     """A number of things."""
 
     value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Flops:
+    """A number of floating-point operations."""
+
+    value: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +70,10 @@ class CountChange:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A part of a whole, both in bytes."""
+    """A part of a whole, both in the same unit."""
 
-    part: int
-    whole: int
+    part: float
+    whole: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +93,21 @@ class NoFigure:
     text: str = "-"
 
 
-Cell = str | Bytes | Seconds | Count | BytesChange | CountChange | Share | NoFigure | Line | None
+Cell = (
+    str
+    | Bytes
+    | Seconds
+    | SecondsChange
+    | Rate
+    | Count
+    | Flops
+    | BytesChange
+    | CountChange
+    | Share
+    | NoFigure
+    | Line
+    | None
+)
 """None is unknown, which is shown as such and never as zero."""
 
 

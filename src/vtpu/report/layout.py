@@ -20,9 +20,12 @@ from vtpu.report.document import (
     Cell,
     Count,
     CountChange,
+    Flops,
     Line,
     NoFigure,
+    Rate,
     Seconds,
+    SecondsChange,
     Share,
     Table,
 )
@@ -32,7 +35,9 @@ _INDENT = "  "
 _DEEPER = "      "
 _LEAST_SOURCE = 24  # of a line's text beside numbers; less says nothing
 _LEAST_WRAPPED = 36
-_FIGURES = (Bytes, Seconds, Count, BytesChange, CountChange, Share, NoFigure)
+_FIGURES = (
+    Bytes, Seconds, SecondsChange, Rate, Count, Flops, BytesChange, CountChange, Share, NoFigure,
+)  # fmt: skip
 
 Kind = Literal["heading", "row", "detail"]
 

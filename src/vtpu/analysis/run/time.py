@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from vtpu.analysis.run.calls import knows_host_time
-from vtpu.analysis.run.program_times import ProgramTimes
+from vtpu.analysis.run.program_times import Durations, modelled_durations
 from vtpu.analysis.run.step_batch import StepBatch, find_batch
 from vtpu.analysis.run.step_time import BoundBy, Steps, find_steps, program_of_steps
-from vtpu.analysis.run.virtual_clock import Durations, VirtualRun, run_on_clock
+from vtpu.analysis.run.virtual_clock import VirtualRun, run_on_clock
 from vtpu.analysis.source_lines import LineFinder, SourceLine
 from vtpu.clock.program_time import Estimate
 from vtpu.recording.events import EventKind, of_kind
@@ -81,7 +81,7 @@ class Timing:
 
 def summarize_time(recording: Recording, lines: LineFinder, timing: Timing) -> TimeSummary:
     """The time of a run on the slice."""
-    host_speed, durations = timing.host_speed, timing.durations or ProgramTimes(recording)
+    host_speed, durations = timing.host_speed, timing.durations or modelled_durations(recording)
     compiles = of_kind(recording.events, EventKind.COMPILE)
     compile_s = float(np.maximum(0, compiles["host_ns"]).sum()) / _NS
     if not knows_host_time(recording):

@@ -18,15 +18,11 @@ from typing import Any
 import numpy as np
 
 from vtpu.analysis.run.calls import Call, Route, calls_of
-from vtpu.analysis.run.program_times import machine_of_run
+from vtpu.analysis.run.program_times import Durations, machine_of_recording
 from vtpu.clock.host_threads import HostThreads
-from vtpu.clock.program_time import Estimate
 from vtpu.clock.timeline import Timeline
 from vtpu.recording.events import EventKind
 from vtpu.recording.recording import Recording
-
-Durations = Callable[[int], Estimate | None]
-"""How long one execution of a program takes, by the program's number; None: not known."""
 
 _NS = 1e9
 
@@ -226,5 +222,5 @@ def _links(recording: Recording) -> dict[int, int]:
 
 def _link_rate(recording: Recording) -> float | None:
     """What a chip's link to its host carries in each direction, bytes per second, if a source says so."""
-    machine = machine_of_run(recording.run)
+    machine = machine_of_recording(recording)
     return machine.host_link_bytes_per_s if machine else None

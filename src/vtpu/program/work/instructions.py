@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from vtpu.program.modules import Instruction, Module
@@ -28,8 +28,15 @@ _NOTHING = {
 }  # fmt: skip
 
 
-def work_of(module: Module, instruction: Instruction) -> Work:
+#: Counts the work of a kernel from its body; None for one that cannot be read.
+KernelWork = Callable[[Instruction], Work | None]
+
+
+def work_of(module: Module, instruction: Instruction, kernels: KernelWork | None = None) -> Work:
     """What an instruction does in one run.
+
+    `kernels` is asked for the work of Pallas kernels (`vtpu.reading.kernel_bodies.kernel_works`);
+    without an answer their authors' estimates count, and without these they are unknown.
 
     Loops, calls and conditionals do nothing of their own: what they call is counted as often as it
     runs. An asynchronous operation's work is that of its start.
@@ -37,12 +44,12 @@ def work_of(module: Module, instruction: Instruction) -> Work:
     opcode = instruction.opcode
     if opcode in _NOTHING or opcode.endswith(("-done", "-update")):
         return NOTHING
-    if opcode == "copy-start":
+    if opcode in ("copy-start", "infeed", "outfeed", "recv", "send"):
         return _copy(module, instruction)
     if opcode == "async-start":
-        return _asynchronous(module, instruction)
+        return _asynchronous(module, instruction, kernels)
     if opcode == "custom-call":
-        return _custom_call(module, instruction)
+        return _custom_call(module, instruction, kernels)
     part = collective_in(module, instruction)
     if part is None or part.part is Part.CONTINUED:
         return _computed(module, instruction)
@@ -78,23 +85,25 @@ def _copy(module: Module, instruction: Instruction) -> Work:
     return Work(read=read, written=written, transfers=(transfer,))
 
 
-def _asynchronous(module: Module, instruction: Instruction) -> Work:
+def _asynchronous(module: Module, instruction: Instruction, kernels: KernelWork | None) -> Work:
     computation = module.computations[instruction.called[0]]
     transfer = transfer_of(module, instruction)
     if transfer is None:
-        parts = (work_of(module, inner) for inner in computation.instructions)
+        parts = (work_of(module, inner, kernels) for inner in computation.instructions)
         return together(part for part in parts if part is not NOTHING)
     root = module.by_id[computation.root]
     read, written = read_by(module, root), written_by(module, root)
     return Work(read=read, written=written, transfers=(transfer,))
 
 
-def _custom_call(module: Module, instruction: Instruction) -> Work:
+def _custom_call(module: Module, instruction: Instruction, kernels: KernelWork | None) -> Work:
     if does_nothing(instruction.custom_call_target):
         return NOTHING
     if only_moves(instruction.custom_call_target):
         written = written_by(module, instruction)
         return Work(read=read_by(module, instruction), written=written)
+    if kernels and (found := kernels(instruction)) and not found.is_unknown:
+        return found
     estimate = author_estimate(instruction.attributes)
     known = estimate is not None
     return Work(

@@ -1,11 +1,13 @@
 """What copy engines move while the core goes on: copies and slices with a start and a done.
 
 `copy-start` gives (copy, original, context); an asynchronous slice is an `async-start` whose
-computation is the slice, and gives ((operands), result, context).
+computation is the slice, and gives ((operands), result, context). What a program sends to and receives
+from its host goes over the host link.
 """
 
 from __future__ import annotations
 
+from vtpu.program.memory import MemorySpace
 from vtpu.program.modules import Instruction, Module
 from vtpu.program.shapes import ArrayShape, Shape, leaves
 from vtpu.program.work.amounts import Transfer
@@ -15,11 +17,18 @@ _MOVES = ("copy", "slice", "dynamic-slice", "dynamic-update-slice", "bitcast")
 
 
 def transfer_of(module: Module, instruction: Instruction) -> Transfer | None:
-    """What an asynchronous copy moves; None for other instructions."""
+    """What an asynchronous copy or a transfer to or from the host moves; None for other instructions."""
     if instruction.opcode == "copy-start":
         return _copy(instruction)
     if instruction.opcode == "async-start":
         return _wrapped(module, instruction)
+    if instruction.opcode in ("send", "outfeed"):
+        value = module.by_id[instruction.operands[0]].shape
+        return Transfer(_space(value), MemorySpace.HOST, padded_bytes(value))
+    if instruction.opcode in ("recv", "infeed"):  # of (value, …, token)
+        shape = instruction.shape
+        value = shape[0] if isinstance(shape, tuple) and shape else shape
+        return Transfer(MemorySpace.HOST, _space(value), padded_bytes(value))
     return None
 
 

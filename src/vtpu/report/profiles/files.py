@@ -1,0 +1,36 @@
+"""Where profiles are kept: as `jax.profiler` does, so that TensorBoard and XProf find them."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from vtpu.errors import UsageError
+
+
+def write_xspace(data: bytes, folder: Path, host_name: str, began_unix_s: float) -> Path:
+    """Writes a profile to `folder/plugins/profile/<when it began>/<host>.xplane.pb`; its path.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    run = time.strftime("%Y_%m_%d_%H_%M_%S", time.localtime(began_unix_s))
+    path = folder / "plugins" / "profile" / run / f"{host_name}.xplane.pb"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"the profile cannot be written to {path}: {error.strerror}") from error
+    return write_profile(data, path)
+
+
+def write_profile(data: bytes, path: Path) -> Path:
+    """Writes a profile to a file; its path.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        raise UsageError(f"the profile cannot be written to {path}: {error.strerror}") from error
+    return path

@@ -1,0 +1,126 @@
+"""Planes that are of no device: what the host did, the programs' modules, when the profile was taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from vtpu.analysis.timeline.device_timeline import (
+    DeviceTimeline,
+    HostSpan,
+    HostWork,
+    TimedProgram,
+)
+from vtpu.reading import wire
+from vtpu.reading.xplane.collecting import Entry, Kinds, collect
+from vtpu.reading.xplane.space import EventMetadata, Line, Plane, StatValue
+from vtpu.report.profiles.device_planes import LAUNCH
+from vtpu.report.profiles.operations import PS_PER_S
+
+_MODULE = 1  # of HloProto and of HloModuleProtoWithConfig
+_ASSIGNMENT = 3  # of HloProto
+_STEP = "step"
+
+
+def host_plane(
+    timeline: DeviceTimeline, *, plane: str = "/host:CPU", line: int = 1, has_steps: bool = True
+) -> Plane:
+    """What the host did, on one line.
+
+    Args:
+        timeline: the run.
+        plane: the plane's name.
+        line: the line's number; planes of other tracers that have this line are joined with it.
+        has_steps: whether steps are events of their own, around what is in them. Without, the launch that
+            begins a step stands for it, unless an annotation of the user's is around it.
+    """
+    kinds = Kinds()
+    # Of two events of the same time the first is taken to be around the other.
+    entries = _steps(timeline.host, kinds) if has_steps else []
+    for span, begins in _begins(timeline.host):
+        entries.append(_entry(span, kinds, is_root=begins and not has_steps))
+    found = Line(id=line, name="python", began_ns=timeline.began_unix_ns, events=collect(entries))
+    return Plane(id=1000, name=plane, lines=(found,), metadata=kinds.metadata)
+
+
+def _begins(spans: Iterable[HostSpan]) -> Iterable[tuple[HostSpan, bool]]:
+    """The spans, and whether each begins a step: it is the first launch of one."""
+    seen: set[int] = set()
+    for span in spans:
+        begins = span.work is HostWork.EXECUTE and span.step is not None and span.step not in seen
+        if begins and span.step is not None:
+            seen.add(span.step)
+        yield span, begins
+
+
+def _entry(span: HostSpan, kinds: Kinds, *, is_root: bool) -> Entry:
+    stats: dict[str, StatValue] = {}
+    if span.line:
+        stats["source"] = span.line
+    if span.bytes is not None:
+        stats["bytes_transferred"] = span.bytes
+    if span.execution is not None:
+        stats |= {"_pt": LAUNCH, "_p": span.execution, "run_id": span.execution}
+    if is_root and span.step is not None:
+        stats |= {"_r": 1, "step_num": span.step}
+    return Entry(
+        metadata=kinds.named(f"{span.work} {span.name}".rstrip()),
+        offset_ps=_ps(span.start_s),
+        duration_ps=_ps(span.end_s) - _ps(span.start_s),
+        stats=stats,
+    )
+
+
+def _steps(spans: Iterable[HostSpan], kinds: Kinds) -> list[Entry]:
+    """Each step on the host, from its first launch to that of the next."""
+    begins: dict[int, float] = {}
+    last = 0.0
+    for span in spans:
+        if span.step is not None and span.work is HostWork.EXECUTE:
+            begins.setdefault(span.step, span.start_s)
+        last = max(last, span.end_s)
+    ends = [*list(begins.values())[1:], last]
+    return [
+        Entry(
+            metadata=kinds.named(_STEP),
+            offset_ps=_ps(start),
+            duration_ps=max(0, _ps(end) - _ps(start)),
+            stats={"_r": 1, "step_num": step},
+        )
+        for (step, start), end in zip(begins.items(), ends, strict=False)
+    ]
+
+
+def _ps(seconds: float) -> int:
+    return round(seconds * PS_PER_S)
+
+
+def modules_plane(programs: Mapping[int, TimedProgram]) -> Plane:
+    """The modules by number of their program: for XProf's memory, graph and operation viewers."""
+    known = {p.id: p for p in programs.values() if p.hlo}
+    return Plane(
+        id=1001,
+        name="/host:metadata",
+        metadata={
+            p.id: EventMetadata(name=f"{p.name}({p.id})", stats={"Hlo Proto": _hlo_proto(p)})
+            for p in known.values()
+        },
+    )
+
+
+def _hlo_proto(program: TimedProgram) -> bytes:
+    """An `HloProto`: the module with its buffer assignment."""
+    proto = wire.write_field(_MODULE, wire.find_bytes(program.hlo, _MODULE))
+    if program.assignment:
+        proto += wire.write_field(_ASSIGNMENT, program.assignment)
+    return proto
+
+
+def environment_plane(timeline: DeviceTimeline) -> Plane:
+    """When the profile began and ended, Unix time in nanoseconds."""
+    ends = [e.end_s for e in (*timeline.executions, *timeline.host, *timeline.transfers)]
+    end_ns = timeline.began_unix_ns + round(max(ends, default=0.0) * 1e9)
+    return Plane(
+        id=1002,
+        name="Task Environment",
+        stats={"profile_start_time": timeline.began_unix_ns, "profile_stop_time": end_ns},
+    )
