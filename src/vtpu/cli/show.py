@@ -14,15 +14,16 @@ from vtpu.cli.options import HostSpeed, Json, Perfetto, Xprof, load, timing_of
 def show_command(
     recording: Annotated[Path, typer.Argument(metavar="RECORDING", help="A file of `vtpu run`.")],
     json: Json = None,
+    host_speed: HostSpeed = None,
     xprof: Xprof = None,
     perfetto: Perfetto = None,
-    host_speed: HostSpeed = None,
 ) -> None:
     """Show the report of a recording again, or write its profile."""
     from vtpu.report.terminal import report_recording
 
+    timing = timing_of(host_speed)
     loaded = load(recording)
-    report_recording(loaded, str(recording), json, timing=timing_of(host_speed))
+    report_recording(loaded, str(recording), json, timing=timing)
     if xprof or perfetto:
         from vtpu.report.profiles.recorded import ProfileFiles, write_profiles
 

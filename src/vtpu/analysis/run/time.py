@@ -10,9 +10,9 @@ import numpy as np
 from vtpu.analysis.run.calls import knows_host_time
 from vtpu.analysis.run.step_batch import StepBatch, find_batch
 from vtpu.analysis.run.step_time import BoundBy, Steps, find_steps, program_of_steps
-from vtpu.analysis.run.virtual_clock import Durations, VirtualRun, run_on_clock
+from vtpu.analysis.run.virtual_clock import VirtualRun, run_on_clock
 from vtpu.analysis.source_lines import LineFinder, SourceLine
-from vtpu.analysis.time.programs import ProgramTimes
+from vtpu.analysis.time.programs import Durations, ProgramTimes
 from vtpu.clock.program_time import Estimate
 from vtpu.recording.events import EventKind, of_kind
 from vtpu.recording.recording import ProgramRecord, Recording

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from itertools import product
 
 from vtpu.chips import Slice, UnknownSlice, parse_slice
@@ -42,6 +43,10 @@ def _first_id(wanted: Slice, slice_index: int) -> int:
 def time_on_slice(module: Module, wanted: Slice) -> ProgramTime:
     """How long an execution of a compiled module takes on a device of a slice."""
     return program_time(module, machine_of_slice(wanted))
+
+
+Durations = Callable[[int], Estimate | None]
+"""How long one execution of a program takes, by the program's number; None: not known."""
 
 
 class ProgramTimes:

@@ -1,7 +1,8 @@
-"""The timeline of a recording: executions in their recorded order, each as soon as its devices are free.
+"""The timeline of a recording: on the virtual clock, or on the clock of this machine.
 
-The host's times are those of this machine. Where the modelled times of waits and transfers are known,
-whoever knows them makes the timeline; this one needs nothing but the programs' times.
+On the virtual clock everything stands where it would have on the slice. On this machine's clock executions
+stand in their recorded order, each as soon as its devices are free, beside what the host did here: so
+that they go with events of the host that somebody else measured.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from vtpu.analysis.run.virtual_clock import VirtualRun
 from vtpu.analysis.source_lines import LineFinder
 from vtpu.analysis.timeline.device_timeline import (
     DeviceTimeline,
@@ -59,6 +61,7 @@ def recorded_timeline(
     *,
     host_name: str,
     window: Window | None = None,
+    virtual: VirtualRun | None = None,
 ) -> DeviceTimeline:
     """The timeline of a recording, or of a part of it.
 
@@ -67,6 +70,7 @@ def recorded_timeline(
         times: what an execution of each program takes.
         host_name: the name of the profile's host.
         window: the part to show; by default all of it.
+        virtual: the run on the virtual clock, with the same times; without it, on this machine's.
     """
     run = recording.run
     window = window or Window(0, round(run.started_unix_s * 1e9))
@@ -76,7 +80,10 @@ def recorded_timeline(
         p.number: timed_program(p, times(p)) for p in recording.programs if p.number in launched
     }
     devices = timeline_devices(run)
-    executions = _placed(events, recording, programs, devices, window)
+    if virtual:
+        executions = list(_virtual_executions(virtual, recording, programs, devices))
+    else:
+        executions = _placed(events, recording, programs, devices, window)
     steps = steps_of(executions, programs)
     return DeviceTimeline(
         began_unix_ns=window.began_unix_ns,
@@ -85,8 +92,12 @@ def recorded_timeline(
         devices=devices,
         programs=programs,
         executions=tuple(replace(e, step=steps.get(e.number)) for e in executions),
-        transfers=tuple(_transfers(events, window)),
-        host=tuple(_host(events, recording, steps, window)),
+        transfers=tuple(_virtual_transfers(virtual) if virtual else _transfers(events, window)),
+        host=tuple(
+            _host(
+                events, recording, steps, _virtual_places(virtual, recording) if virtual else window
+            )
+        ),
         library_folders=run.library_folders,
         notes=_notes(recording),
     )
@@ -137,11 +148,16 @@ def _with_places(program: ProgramRecord) -> bytes:
 
 def _shown(events: np.ndarray, window: Window) -> np.ndarray:
     """The events to show: of kinds that take time, that happened, in the window."""
+    return select(events, _shown_places(events) & (events["time_ns"] >= window.began_ns))
+
+
+def _shown_places(events: np.ndarray) -> np.ndarray:
+    """Which events to show."""
     kinds = np.isin(events["kind"], [int(kind) for kind in _WORK])
     failed = (events["flags"] & EventFlag.FAILED != 0) & np.isin(
         events["kind"], [int(EventKind.EXECUTE)]
     )
-    return select(events, kinds & ~failed & (events["time_ns"] >= window.began_ns))
+    return kinds & ~failed
 
 
 def _placed(
@@ -211,6 +227,55 @@ def steps_of(
     return steps
 
 
+# ---- on the virtual clock ----------------------------------------------------------------------
+
+
+def _virtual_executions(
+    virtual: VirtualRun,
+    recording: Recording,
+    programs: Mapping[int, TimedProgram],
+    devices: Sequence[TimelineDevice],
+) -> Iterator[Execution]:
+    numbers = recording.events["subject"][virtual.executions["event"]].tolist()
+    here = {device.id for device in devices}
+    for number, row in zip(numbers, virtual.executions, strict=True):
+        key, own = int(row["program"]), int(row["device"])
+        program = programs.get(key)
+        for device in virtual.devices_of(key) if own < 0 else (own,):
+            if device in here:
+                yield Execution(
+                    number=int(number),
+                    program=key,
+                    device=device,
+                    start_s=int(row["begin_ns"]) / 1e9,
+                    end_s=int(row["end_ns"]) / 1e9,
+                    basis=Basis.MODELLED if program and program.time else Basis.SIMULATED,
+                )
+
+
+def _virtual_transfers(virtual: VirtualRun) -> Iterator[LinkTransfer]:
+    for row in virtual.transfers:
+        yield LinkTransfer(
+            device=int(row["device"]),
+            to_device=not row["to_host"],
+            start_s=int(row["begin_ns"]) / 1e9,
+            end_s=int(row["end_ns"]) / 1e9,
+            bytes=int(row["bytes"]),
+            basis=Basis.MODELLED,
+        )
+
+
+def _virtual_places(virtual: VirtualRun, recording: Recording) -> np.ndarray:
+    """Seconds on the virtual clock at which each event's call began.
+
+    Calls of which the clock keeps no time of their own stand at that of the call before.
+    """
+    places = np.full(len(recording.events), -1.0)
+    places[virtual.transfers["event"]] = virtual.transfers["begin_ns"] / 1e9
+    places[virtual.executions["event"]] = virtual.executions["asked_ns"] / 1e9
+    return np.maximum.accumulate(np.maximum(places, 0.0))
+
+
 # ---- transfers and the host --------------------------------------------------------------------
 
 
@@ -228,13 +293,15 @@ def _transfers(events: np.ndarray, window: Window) -> Iterator[LinkTransfer]:
 
 
 def _host(
-    events: np.ndarray, recording: Recording, steps: Mapping[int, int], window: Window
+    events: np.ndarray, recording: Recording, steps: Mapping[int, int], places: Window | np.ndarray
 ) -> Iterator[HostSpan]:
+    """What the host did. `places`: the window, or where each event stands on the virtual clock."""
     lines = LineFinder(recording)
     names = {p.number: p.name for p in recording.programs}
-    for event in events:
+    starts = places[_shown_places(recording.events)] if isinstance(places, np.ndarray) else None
+    for i, event in enumerate(events):
         kind = EventKind(event["kind"])
-        start = _seconds(event, window)
+        start = float(starts[i]) if starts is not None else _seconds(event, places)  # type: ignore[arg-type]
         number = int(event["subject"]) if kind is EventKind.EXECUTE else None
         has_bytes = kind not in (EventKind.EXECUTE, EventKind.COMPILE) and event["bytes"] >= 0
         line = lines.line(int(event["stack"]))
