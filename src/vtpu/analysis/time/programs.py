@@ -15,7 +15,7 @@ from vtpu.clock.torus import Position
 from vtpu.program.modules import Module
 from vtpu.reading.modules import read_wrapped_module
 from vtpu.reading.wire import WireError
-from vtpu.recording.recording import DeviceRecord, ProgramRecord, Recording, RunRecord
+from vtpu.recording.recording import DeviceRecord, Recording, RunRecord
 
 _IDS_PER_SLICE = 100_000
 
@@ -69,16 +69,17 @@ class ProgramTimes:
             return None
         key = record.key or record.number
         if key not in self._known:
-            self._known[key] = _time_of(record, self._machine)
+            module = self.module(program)
+            self._known[key] = program_time(module, self._machine) if module else None
         return self._known[key]
 
-
-def _time_of(program: ProgramRecord, machine: Machine) -> ProgramTime | None:
-    try:
-        module = read_wrapped_module(zlib.decompress(program.hlo))
-    except (WireError, zlib.error):
-        return None
-    return program_time(module, machine)
+    def module(self, program: int) -> Module | None:
+        """The compiled module; None when the recording holds none, or a damaged one."""
+        record = self._programs.get(program)
+        try:
+            return read_wrapped_module(zlib.decompress(record.hlo)) if record else None
+        except (WireError, zlib.error):
+            return None
 
 
 def machine_of_run(run: RunRecord) -> Machine | None:
