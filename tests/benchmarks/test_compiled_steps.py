@@ -49,7 +49,7 @@ json.dump({
 
 
 def compiled(bench, model, run):
-    model = {**model, **WIDE}
+    model = {**model, **WIDE, **({"expert_mlp": 128} if "experts" in model else {})}
     (bench.folder / "table.json").write_text(json.dumps([model, {**RUN, **run}]))
     (bench.folder / "prog.py").write_text(COMPILE)
     ended = bench.python("prog.py", str(ROOT), JAX_PLATFORMS="cpu")
