@@ -63,7 +63,9 @@ def training():
     """A run of the dumped step until there are enough events."""
     data = DUMP.read_bytes()
     module = read_wrapped_module(data)
-    time_of_step = program_time(module, machine_of(parse_slice(SLICE), {0: Position((0, 0, 0), 0, 0)}))
+    time_of_step = program_time(
+        module, machine_of(parse_slice(SLICE), {0: Position((0, 0, 0), 0, 0)})
+    )
     program = TimedProgram(id=1, name=module.name, module=module, time=time_of_step, hlo=data)
     seconds = time_of_step.total.seconds
     one = profile_space(timeline(program, seconds, 1))
