@@ -10,6 +10,8 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from vtpu.device.attach import Session
     from vtpu.recording.recording import Recording
 
@@ -36,6 +38,8 @@ def attach(
     values: str | None = None,
     values_budget: str | None = None,
     unknown: str | None = None,
+    pace: bool | Callable[[str], float | None] | None = None,
+    host_speed: float | None = None,
 ) -> Session:
     """Makes this process run on a virtual TPU slice; for the top of a notebook or script.
 
@@ -48,6 +52,10 @@ def attach(
             zero (`"zeros"`). Default: `VTPU_VALUES`, else `"auto"`.
         values_budget: what one read may cost with `"auto"`: `"500GFLOP,32GiB,30s"`.
         unknown: what the host sees of a value that cannot be had: `"zeros"`, `"nan"`, `"error"`.
+        pace: the program really waits for the slice. A function gives the seconds that one execution of
+            the program of a name takes, or None for what the cost model says. Default: `VTPU_PACE`.
+        host_speed: how many times as fast as this machine the slice's host computes, for the report.
+            Default: `VTPU_HOST_SPEED`, else 1.
 
     Raises:
         vtpu.errors.VtpuError: see its message; for one, JAX runs already on another backend.
@@ -69,9 +77,12 @@ def attach(
         host=settings.host if host is None else host,
         out=Path(out) if out else settings.out,
         prints_report=report and settings.prints_report,
+        pace=settings.pace if pace is None else bool(pace),
+        host_speed=settings.host_speed if host_speed is None else host_speed,
     )
     _profile_by_report()
-    return attach_session(settings, _print_report if settings.prints_report else None)
+    at_end = _print_report if settings.prints_report else None
+    return attach_session(settings, at_end, pace if callable(pace) else None)
 
 
 def _profile_by_report() -> None:
@@ -90,9 +101,11 @@ def _session_profile(recording: Recording, began_ns: int, began_unix_ns: int) ->
 def _print_report(session: Session) -> None:
     import sys
 
+    from vtpu.analysis.run.time import Timing
     from vtpu.recording.file import parse_recording
     from vtpu.report.terminal import report_recording
 
     path = session.recorder.path
     recording = parse_recording(session.recorder.read_back())
-    report_recording(recording, str(path) if path else None, None, sys.stderr)
+    timing = Timing(host_speed=session.host_speed)
+    report_recording(recording, str(path) if path else None, None, sys.stderr, timing)

@@ -217,3 +217,25 @@ except Mine as error:
 
 def test_what_the_function_raises_comes_through(bench):
     assert checked(bench, USERS_ERROR) == {"error": "of the user"}
+
+
+TIMED = """
+from vtpu.checks.check import check_call
+
+w, x = S((4096, 4096), jnp.bfloat16), S((4096, 4096), jnp.bfloat16)
+check = vtpu.check(f, w, x, on="v5e:1x1")
+assert "modelled" in str(check)
+assert check_call(f, (w, x), {}, on="v5e:1x1", time_of=None).time is None
+found.update(
+    seconds=check.time.seconds, flops=check.time.time.flops, bound=str(check.time.bound),
+    parts=sum(r.seconds for r in check.time.rows) + check.time.idle_s, mfu=check.time.mfu,
+)
+"""
+
+
+def test_a_check_tells_the_time_of_one_execution(bench):
+    found = checked(bench, TIMED)
+    assert found["flops"] == 2 * 4096**3
+    assert found["parts"] == pytest.approx(found["seconds"])
+    assert found["bound"] == "MXU"
+    assert 0.3 < found["mfu"] < 1

@@ -7,11 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vtpu.recording.events import EVENT_DTYPE
+from vtpu.recording.events import EVENT_DTYPE, NUM_FIRST_COLUMNS
 from vtpu.recording.file import (
+    MAGIC,
     NotARecording,
     RecordingWriter,
     append_exit_code,
+    encode_chunk,
     load_recording,
     parse_recording,
 )
@@ -155,6 +157,21 @@ def test_a_file_that_does_not_say_what_ran_is_refused():
         parse_recording(write([])[:40])
 
 
+def test_a_recording_of_the_first_form_loads_and_does_not_know_the_new_columns():
+    names = EVENT_DTYPE.names or ()
+    known, unknown = names[:NUM_FIRST_COLUMNS], names[NUM_FIRST_COLUMNS:]
+    events = random_events(40)
+    columns = b"".join(np.ascontiguousarray(events[name]).tobytes() for name in known)
+    first = write([]).replace(MAGIC, b"vtpu recording 1\n") + encode_chunk(b"EVTS", columns)
+    loaded = parse_recording(first)
+    assert (loaded.run, loaded.end, loaded.problems) == (RUN, END, ())
+    for name in known:
+        assert np.array_equal(loaded.events[name], events[name])
+    assert unknown == ("thread", "cpu_ns", "awaits_execution", "awaits_transfer")
+    assert not loaded.events["thread"].any()
+    assert (loaded.events["cpu_ns"] == -1).all()
+
+
 def test_the_exit_code_can_be_added_to_a_finished_file(tmp_path):
     path = tmp_path / "run.vtpu"
     path.write_bytes(write([]))
@@ -163,8 +180,6 @@ def test_the_exit_code_can_be_added_to_a_finished_file(tmp_path):
 
 
 def test_chunks_of_a_later_version_are_passed_over():
-    from vtpu.recording.file import encode_chunk
-
     loaded = parse_recording(write([]) + encode_chunk(b"NEW_", b"something"))
     assert loaded.end == END
     assert loaded.problems == ()

@@ -10,10 +10,13 @@ from typing import Any
 from vtpu.analysis.program.memory import MemoryUsage
 from vtpu.analysis.program.report import Origin, ProgramReport, report_program
 from vtpu.analysis.source_lines import UserLines
+from vtpu.analysis.time.programs import time_on_slice
+from vtpu.analysis.time.report import TimeReport
 from vtpu.checks.compiling import compile_program, start_compiling_anew
 from vtpu.checks.lowering import lower
 from vtpu.checks.modules import start_compiling, start_exported, start_lowered
 from vtpu.chips import Slice, parse_slice
+from vtpu.clock.program_time import ProgramTime
 from vtpu.device.attach import (
     Session,
     compiling_session,
@@ -22,8 +25,12 @@ from vtpu.device.attach import (
 )
 from vtpu.device.settings import read_settings
 from vtpu.errors import UsageError
+from vtpu.program.modules import Module
 from vtpu.report.program_report import program_document
 from vtpu.report.text import print_document
+
+#: Models the time of one execution of a compiled module on a device of a slice.
+TimeOf = Callable[[Module, Slice], ProgramTime]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +57,11 @@ class Check:
         None when the compiler gave up before it placed anything.
         """
         return self.report.usage
+
+    @property
+    def time(self) -> TimeReport | None:
+        """How long one execution takes, and why; None where it was not modelled."""
+        return self.report.time
 
     @property
     def need_bytes(self) -> int | None:
@@ -99,8 +111,13 @@ def check_call(
     on: str | None = None,
     *,
     exact: bool = False,
+    time_of: TimeOf | None = time_on_slice,
 ) -> Check:
-    """The same with the arguments apart, so that one of them may be called `on`."""
+    """The same with the arguments apart, so that one of them may be called `on`.
+
+    `time_of` models how long one execution of a compiled module takes on a device of the slice. Of a
+    program that does not fit no time is told.
+    """
     attached = current_session()
     wanted = parse_slice(on) if on else attached.slice if attached else _default_slice()
     session = compiling_session()
@@ -125,6 +142,7 @@ def check_call(
         fits=record.error is None,
         error=record.error,
         exact=exact,
+        time=time_of(memory.module, wanted) if time_of and memory and not record.error else None,
     )
     return Check(slice=wanted, report=report)
 

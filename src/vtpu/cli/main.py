@@ -12,7 +12,7 @@ from vtpu.errors import VtpuError
 
 _VALUE_OPTIONS = {
     "--on", "--host", "--out", "--json", "--values", "--values-budget", "--unknown", "--xprof",
-    "--perfetto",
+    "--perfetto", "--host-speed",
 }  # fmt: skip
 
 app = typer.Typer(

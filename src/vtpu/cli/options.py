@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from vtpu.device import settings as names
+from vtpu.device.settings import parse_host_speed, refuse_pace_of_another_host
 from vtpu.errors import UsageError
 from vtpu.values.budget import Mode, Unknown, parse_budget
 
 if TYPE_CHECKING:
+    from vtpu.analysis.run.time import Timing
     from vtpu.recording.recording import Recording
 
 On = Annotated[
@@ -54,6 +57,21 @@ Perfetto = Annotated[
     Path | None,
     typer.Option("--perfetto", metavar="FILE", help="Write a trace for ui.perfetto.dev."),
 ]
+HostSpeed = Annotated[
+    float | None,
+    typer.Option(
+        "--host-speed",
+        metavar="TIMES",
+        help="How many times as fast as this machine the slice's host computes. By default 1.",
+    ),
+]
+Pace = Annotated[
+    bool,
+    typer.Option(
+        "--pace",
+        help="Wait for the slice as it would really take, so that the program's own times are those.",
+    ),
+]
 Json = Annotated[
     str | None,
     typer.Option(
@@ -77,6 +95,31 @@ def load(path: Path) -> Recording:
         return load_recording(path)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def timing_of(host_speed: float | None) -> Timing:
+    """How the time of a run is told, by an option; without it by the environment.
+
+    Raises:
+        UsageError: the speed is none.
+    """
+    from vtpu.analysis.run.time import Timing
+
+    if host_speed is None:
+        speed = parse_host_speed(os.environ.get(names.HOST_SPEED), names.HOST_SPEED)
+    else:
+        speed = parse_host_speed(f"{host_speed:g}", "--host-speed")
+    return Timing(host_speed=speed)
+
+
+def pace_environment(pace: bool, timing: Timing) -> dict[str, str]:
+    """The setting that `--pace` means. What was not given stays as the environment has it.
+
+    Raises:
+        UsageError: the time of the run is told for another host than this machine.
+    """
+    refuse_pace_of_another_host(pace, timing.host_speed)
+    return {names.PACE: "on"} if pace else {}
 
 
 def values_environment(

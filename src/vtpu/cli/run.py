@@ -17,27 +17,34 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
 from vtpu.chips import Slice, parse_slice
 from vtpu.cli.options import (
     Host,
+    HostSpeed,
     Json,
     On,
     Out,
+    Pace,
     Perfetto,
     UnknownValues,
     Values,
     ValuesBudget,
     Xprof,
+    pace_environment,
+    timing_of,
     values_environment,
 )
 from vtpu.cli.witness import Witness
 from vtpu.device import settings as names
 from vtpu.errors import UsageError
 from vtpu.recording.claim import claim_file, release_unused
+
+if TYPE_CHECKING:
+    from vtpu.analysis.run.time import Timing
 
 _GROUP_FOLLOWS_S = 0.03
 CONTEXT = {"ignore_unknown_options": True, "allow_interspersed_args": False}
@@ -57,6 +64,8 @@ def run_command(
     unknown: UnknownValues = None,
     xprof: Xprof = None,
     perfetto: Perfetto = None,
+    pace: Pace = False,
+    host_speed: HostSpeed = None,
     module: Annotated[
         str | None,
         typer.Option("-m", metavar="MODULE", help="Run a module as `python -m` does."),
@@ -66,13 +75,22 @@ def run_command(
     arguments = [*(["-m", module] if module else []), *(script or [])]
     if not arguments:
         raise UsageError("Nothing to run. Write `vtpu run script.py`, or `vtpu run -m module`.")
-    settings = values_environment(values, values_budget, unknown)
-    profiles = (xprof, perfetto)
-    sys.exit(
-        run_and_report(
-            arguments, on=on, host=host, out=out, json=json, settings=settings, profiles=profiles
-        )
+    timing = timing_of(host_speed)
+    settings = {
+        **values_environment(values, values_budget, unknown),
+        **pace_environment(pace, timing),
+    }
+    code = run_and_report(
+        arguments,
+        on=on,
+        host=host,
+        out=out,
+        json=json,
+        settings=settings,
+        timing=timing,
+        profiles=(xprof, perfetto),
     )
+    sys.exit(code)
 
 
 def run_and_report(
@@ -83,12 +101,13 @@ def run_and_report(
     out: Path,
     json: str | None,
     settings: Mapping[str, str],
+    timing: Timing,
     profiles: tuple[Path | None, Path | None] = (None, None),
 ) -> int:
     """Runs `python ARGUMENTS` on host `host` of slice `on`, then reports. Returns the exit code.
 
-    `settings` are further ones, as the environment holds them. `profiles`: where a profile for XProf
-    and a trace for Perfetto are written.
+    `settings` are further ones, as the environment holds them. `timing`: how its time is told.
+    `profiles`: where a profile for XProf and a trace for Perfetto are written.
 
     Raises:
         UsageError: no such slice or host.
@@ -101,7 +120,7 @@ def run_and_report(
     status = _wait(child, lambda: _prepare_report(json))
     others = _other_recordings(out.absolute(), path, str(run))
     with claim:
-        _report(path, status, json, problem, others)
+        _report(path, status, json, problem, others, timing)
         if any(profiles):
             _write_profiles(path, profiles, json)
     if json and _is_empty(path):
@@ -199,11 +218,23 @@ def _is_in_our_group(child: subprocess.Popen[bytes]) -> bool:
 
 
 def _report(
-    path: Path, status: int, json: str | None, problem: str | None, others: tuple[str, ...]
+    path: Path,
+    status: int,
+    json: str | None,
+    problem: str | None,
+    others: tuple[str, ...],
+    timing: Timing,
 ) -> None:
     from vtpu.report.terminal import report_run
 
-    report_run(path, exit_code=status, json=json, problem=problem, other_recordings=others)
+    report_run(
+        path,
+        exit_code=status,
+        json=json,
+        problem=problem,
+        other_recordings=others,
+        timing=timing,
+    )
 
 
 def _write_profiles(

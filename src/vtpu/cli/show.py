@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from vtpu.cli.options import Json, Perfetto, Xprof, load
+from vtpu.cli.options import HostSpeed, Json, Perfetto, Xprof, load, timing_of
 
 
 def show_command(
@@ -16,12 +16,13 @@ def show_command(
     json: Json = None,
     xprof: Xprof = None,
     perfetto: Perfetto = None,
+    host_speed: HostSpeed = None,
 ) -> None:
     """Show the report of a recording again, or write its profile."""
     from vtpu.report.terminal import report_recording
 
     loaded = load(recording)
-    report_recording(loaded, str(recording), json)
+    report_recording(loaded, str(recording), json, timing=timing_of(host_speed))
     if xprof or perfetto:
         from vtpu.report.profiles.recorded import ProfileFiles, write_profiles
 

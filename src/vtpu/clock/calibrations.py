@@ -21,8 +21,8 @@ class Calibration:
 
     `mxu`, `hbm`, `ici` and `host_link` are fractions of the published rates that are reached.
     `product_cycles` and `other_cycles` are what the compiler's cycles are multiplied by, for fusions with
-    a matrix product and for the rest. `kernel_mxu` is the fraction of the MXU's rate that Pallas kernels
-    reach. `start_s` is what it takes to start a fusion, `step_s` each of its iterations; `collective_s`
+    a matrix product and for the rest. `kernel` is how much of a Pallas kernel's time its busiest unit is busy.
+    `start_s` is what it takes to start a fusion, `step_s` each of its iterations; `collective_s`
     starts a collective; `transfer_s` a copy beside the core.
 
     The errors are relative, as found by leaving each measurement out in turn: `operation_error` for one
@@ -36,7 +36,7 @@ class Calibration:
     host_link: float
     product_cycles: float
     other_cycles: float
-    kernel_mxu: float
+    kernel: float
     start_s: float
     step_s: float
     collective_s: float
@@ -56,6 +56,11 @@ def calibration_of(generation: str) -> Calibration:
         (file if file.exists() else _FOLDER / f"{_SHARED}.toml").read_text("utf-8")
     )
     return read_calibration(generation, data)
+
+
+def shared_calibration() -> Calibration:
+    """What all generations share."""
+    return calibration_of(_SHARED)
 
 
 def read_calibration(generation: str, data: dict[str, object]) -> Calibration:

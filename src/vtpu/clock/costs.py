@@ -9,7 +9,12 @@ from vtpu.clock.machine import Machine
 from vtpu.clock.operations import core_time, kernel_time, within
 from vtpu.clock.program_time import Lane, OperationTime, Source
 from vtpu.clock.resources import Resource
-from vtpu.clock.traffic import Collective, collective_of
+from vtpu.clock.traffic import (
+    Collective,
+    between_slices,
+    collective_of,
+    exchange_between_slices,
+)
 from vtpu.program.memory import MemorySpace
 from vtpu.program.modules import Instruction
 from vtpu.program.work import CollectivePart, Part, Work
@@ -56,6 +61,8 @@ class Costs:
         part = self._facts.collective(instruction)
         if part is not None and part.part in (Part.WHOLE, Part.START):
             return self._communicating(part, work)
+        if instruction.opcode == "recv" and between_slices(instruction):
+            return self._from_other_slices(instruction, work)
         if work.transfers:
             return self._transferring(work)
         if instruction.custom_call_target == _KERNEL:
@@ -73,6 +80,15 @@ class Costs:
         bound = found.traffic.bound
         lane = Lane.NETWORK if bound is Resource.DCN else Lane.LINKS
         return Cost(seconds, lane, Source.COLLECTIVE, work, {bound: seconds}, found)
+
+    def _from_other_slices(self, instruction: Instruction, work: Work) -> Cost:
+        """What other slices send, which the hosts exchange; what goes to them is a transfer to the host."""
+        traffic = exchange_between_slices(instruction, self._machine.network)
+        if traffic.seconds is None:
+            return Cost(None, Lane.NETWORK, None, work)
+        busy = {traffic.bound: traffic.seconds}
+        found = Collective(traffic, frozenset())
+        return Cost(traffic.seconds, Lane.NETWORK, Source.COLLECTIVE, work, busy, found)
 
     def _transferring(self, work: Work) -> Cost:
         start = self._machine.calibration.transfer_s

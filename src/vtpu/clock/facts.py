@@ -8,6 +8,7 @@ from vtpu.clock.hints import Hints, hints_of
 from vtpu.program.modules import Instruction, Module
 from vtpu.program.trip_counts import runs, trip_count
 from vtpu.program.work import CollectivePart, Work, collective_in, work_of
+from vtpu.reading.kernel_bodies import kernel_works
 
 
 class Facts:
@@ -15,6 +16,7 @@ class Facts:
 
     def __init__(self, module: Module) -> None:
         self.module = module
+        self._kernels = kernel_works(module)
         self._work: dict[int, Work] = {}
         self._hints: dict[int, Hints] = {}
         self._collectives: dict[int, CollectivePart | None] = {}
@@ -22,7 +24,7 @@ class Facts:
     def work(self, instruction: Instruction) -> Work:
         """What an instruction does in one run."""
         if instruction.id not in self._work:
-            self._work[instruction.id] = work_of(self.module, instruction)
+            self._work[instruction.id] = work_of(self.module, instruction, self._kernels)
         return self._work[instruction.id]
 
     def hints(self, instruction: Instruction) -> Hints:

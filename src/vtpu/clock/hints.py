@@ -9,7 +9,7 @@ from typing import Any
 
 from vtpu.program.modules import Instruction
 
-_TILE_ROWS, _TILE_LANES = 8, 128  # windows are counted in vector registers
+_CANNOT_TELL = 1 << 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +57,8 @@ def _hints(said: dict[str, Any]) -> Hints:
         "convolution_algorithm_config", {}
     )
     kernel = (said.get("custom_call_config") or {}).get("cost_estimate") or {}
-    cycles = window.get("estimated_cycles")
     return Hints(
-        estimated_cycles=int(cycles) if cycles is not None else None,
+        estimated_cycles=_cycles(window.get("estimated_cycles")),
         iterations=_ints(window.get("iteration_bounds")),
         output_window=_ints(window.get("output_window_bounds")),
         kernel_window=_ints(window.get("kernel_window_bounds")),
@@ -75,6 +74,12 @@ def _hints(said: dict[str, Any]) -> Hints:
 
 def _ints(values: list[str] | None) -> tuple[int, ...]:
     return tuple(int(value) for value in values or ())
+
+
+def _cycles(value: str | None) -> int | None:
+    """The compiler's cycles; None where it says the largest number, which is its "cannot tell"."""
+    cycles = _int(value)
+    return None if cycles is None or cycles >= _CANNOT_TELL else cycles
 
 
 def _int(value: str | int | None) -> int | None:

@@ -32,6 +32,7 @@ class Machine:
     chip: Chip
     calibration: Calibration
     clock_hz: float
+    cores: int
     peak_flops_per_s: float
     hbm_bytes_per_s: float
     host_link_bytes_per_s: float | None
@@ -68,6 +69,7 @@ def machine_of(
         chip=chip,
         calibration=calibration,
         clock_hz=chip.clock_hz.value,
+        cores=chip.tensorcores_per_chip.value // devices,
         peak_flops_per_s=bf16.value / devices,
         hbm_bytes_per_s=chip.hbm_bandwidth_bytes_per_s.value / devices,
         host_link_bytes_per_s=host_link.value * calibration.host_link if host_link else None,

@@ -19,6 +19,8 @@ from vtpu.program.memory import MemorySpace
 from vtpu.program.work import MatrixProduct, Work
 
 _REGISTER_ELEMENTS = 8 * 128
+#: Of a vector unit: "each ALU ... 4 per lane", jax-ml/scaling-book@0819a7d `tpus.md`.
+_ALUS = 4
 _SMALL_BYTES = 4096  # one register's worth: what scalar units and single vector instructions handle
 
 
@@ -57,7 +59,21 @@ def _product_time(
 
 def _mxu_seconds(product: MatrixProduct, machine: Machine) -> float:
     rate = machine.product_rate(product.lhs, product.rhs) * machine.calibration.mxu
-    return product.flops * product.passes / rate
+    return product.flops * product.passes / rate / _filled(product, machine.chip.mxu_edge.value)
+
+
+def _filled(product: MatrixProduct, edge: int) -> float:
+    """How much of the matrix units' array a product fills.
+
+    One operand stays in the array: its two dimensions, of which one is what is summed over, take whole
+    arrays of `edge` x `edge`. The compiler is taken to keep the operand that wastes less.
+    """
+    kept = max(_share(product.n, edge), _share(product.m, edge))
+    return _share(product.k, edge) * kept
+
+
+def _share(size: int, edge: int) -> float:
+    return size / (-(-size // edge) * edge) if size else 1.0
 
 
 def _hbm_seconds(work: Work, machine: Machine) -> float:
@@ -101,13 +117,31 @@ def _small_time(
 def kernel_time(
     work: Work, machine: Machine
 ) -> tuple[Mapping[Resource, float], float, Source] | None:
-    """How long a kernel takes of which the work is known; None where it is not."""
+    """How long a kernel takes of which the work is known; None where it is not.
+
+    What its body does is counted, the order of it is not: matrix units, vector units and HBM overlap as far
+    as kernels were found to, `Calibration.kernel` of the time of the busiest.
+    """
     if work.flops is None:
         return None
-    mxu = work.flops / (machine.peak_flops_per_s * machine.calibration.kernel_mxu)
-    hbm = _hbm_seconds(work, machine)
-    busy = {Resource.MXU: mxu, Resource.HBM: hbm, Resource.ISSUE: machine.calibration.start_s}
-    return busy, max(mxu, hbm) + machine.calibration.start_s, Source.KERNEL
+    c = machine.calibration
+    mxu = sum(_mxu_seconds(product, machine) for product in work.products)
+    if not work.products:  # an author's estimate says no shapes
+        mxu = work.flops / (machine.peak_flops_per_s * c.mxu)
+    busy = {
+        Resource.MXU: mxu,
+        Resource.VPU: _vector_seconds(work, machine),
+        Resource.HBM: _hbm_seconds(work, machine),
+        Resource.ISSUE: c.start_s,
+    }
+    return busy, max(busy.values()) / c.kernel + c.start_s, Source.KERNEL
+
+
+def _vector_seconds(work: Work, machine: Machine) -> float:
+    """Vector operations over all ALUs, or transcendental ones over their single unit, if that is more."""
+    registers = machine.clock_hz * machine.cores * _REGISTER_ELEMENTS
+    ops, transcendentals = work.vector_ops or 0, work.transcendentals or 0
+    return max(ops / _ALUS, transcendentals) / registers
 
 
 def within(seconds: float, error: float) -> Estimate:

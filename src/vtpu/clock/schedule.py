@@ -14,6 +14,7 @@ from vtpu.program.work import Part
 
 _LOOPS = "while"
 _CALLS = ("call", "conditional")
+_STARTS = ("send", "recv")  # whose ends are send-done and recv-done
 _LANE_RESOURCES = {
     Lane.MEMORY: Resource.HBM,
     Lane.LINKS: Resource.ICI,
@@ -72,7 +73,7 @@ class Schedule:
             self._loop(state, instruction)
         elif opcode in _CALLS and instruction.called:
             self._call(state, instruction)
-        elif opcode.endswith("-start") or (part and part.part is Part.START):
+        elif opcode.endswith("-start") or opcode in _STARTS or (part and part.part is Part.START):
             self._start(state, instruction)
         else:
             self._compute(state, instruction)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vtpu.clock.collectives import (
+    Network,
     Traffic,
     exchange_traffic,
     gather_traffic,
@@ -12,9 +13,13 @@ from vtpu.clock.collectives import (
     reduce_traffic,
 )
 from vtpu.clock.machine import Machine
+from vtpu.clock.resources import Resource
 from vtpu.clock.torus import Coords, Position, group_of
 from vtpu.program.modules import Instruction, Module
+from vtpu.program.shapes import ArrayShape, leaves
 from vtpu.program.work import CollectivePart, Payload
+
+_SLICES_RUNTIME = "xla_megascale_runtime"
 
 Link = tuple[int, int]
 """Links along an axis in one direction, of all chips: (axis, 1 or -1)."""
@@ -84,3 +89,32 @@ def _permute(
     traffic = permute_traffic(payload.operand_bytes, machine.torus, ways, machine.network)
     links = {(axis, way) for a, b in ways for _, axis, way in machine.torus.route(a, b)}
     return Collective(traffic, frozenset(links))
+
+
+def between_slices(instruction: Instruction) -> bool:
+    """Whether a `send` or `recv` goes to the runtime that joins slices, not to the program's host."""
+    return instruction.rendezvous.get("_xla_host_transfer_handler_name") == _SLICES_RUNTIME
+
+
+def exchange_between_slices(instruction: Instruction, network: Network) -> Traffic:
+    """What a `recv` of the runtime that joins slices waits for, over the network of one chip's share.
+
+    A sum over S slices takes 2 (S - 1) / S of the bytes each way, as rings do; anything else its bytes.
+    """
+    shape = instruction.shape[0] if isinstance(instruction.shape, tuple) else instruction.shape
+    size = sum(s.padded_bytes for _, s in leaves(shape) if isinstance(s, ArrayShape))
+    slices = _first_set(instruction.rendezvous.get("_xla_megascale_target", ""))
+    if "REDUCE" in instruction.rendezvous.get("_xla_megascale_transfer_type", "") and slices > 1:
+        size = size * 2 * (slices - 1) // slices
+    if network.dcn_bytes_per_s is None:
+        return Traffic(None, Resource.DCN, size)
+    return Traffic(size / network.dcn_bytes_per_s + network.dcn_start_s, Resource.DCN, size)
+
+
+def _first_set(target: str) -> int:
+    """How many slices `{1,2}x{0:3}` names; `{1:4}` is a range."""
+    inside = target.partition("{")[2].partition("}")[0]
+    first, colon, last = inside.partition(":")
+    if colon and first.isdigit() and last.isdigit():
+        return int(last) - int(first) + 1
+    return len(inside.split(",")) if inside else 0

@@ -30,6 +30,7 @@ from vtpu.device.interrupts import interrupt_stays_the_end
 from vtpu.device.kernels import keep_kernels
 from vtpu.device.leaving import hold_threads, let_children_end
 from vtpu.device.other_hosts import take_other_hosts_as_this_one
+from vtpu.device.pace import Pace, ProgramSeconds
 from vtpu.device.recorder import Recorder
 from vtpu.device.settings import DEFAULT_SLICE, Settings, read_settings
 from vtpu.device.values import Values, choose_limits
@@ -52,6 +53,7 @@ class Session:
     recorder: Recorder
     compiler: CompilerService
     handlers: Handlers
+    host_speed: float = 1.0
     at_end: Callable[[Session], None] | None = None
     _pid: int = field(default_factory=os.getpid)
 
@@ -67,6 +69,7 @@ class Session:
             _core.drain_events()  # they are of no run
         self.handlers.explain()
         self.recorder.begin_writing()
+        self.handlers.begin_pace()
         let_children_end(_clients)
 
     def end(self) -> None:
@@ -78,6 +81,7 @@ class Session:
             self._end()
 
     def _end(self) -> None:
+        _core.end_pace()
         if self.compiler.cache.problem:
             self.recorder.problem(self.compiler.cache.problem)
         self.handlers.give_up_compiling()
@@ -102,7 +106,9 @@ def compiling_session() -> Session:
     if _session is not None:
         return _session
     if _compiling is None:
-        settings = replace(read_settings(), slice=DEFAULT_SLICE, out=None, values=Mode.ZEROS)
+        settings = replace(
+            read_settings(), slice=DEFAULT_SLICE, out=None, values=Mode.ZEROS, pace=False
+        )
         _compiling = _new_session(settings, parse_slice(DEFAULT_SLICE))
         atexit.register(_compiling.compiler.pool.close)
     return _compiling
@@ -124,8 +130,14 @@ def current_session() -> Session | None:
     return _session
 
 
-def attach(settings: Settings, at_end: Callable[[Session], None] | None = None) -> Session:
+def attach(
+    settings: Settings,
+    at_end: Callable[[Session], None] | None = None,
+    seconds_of: ProgramSeconds | None = None,
+) -> Session:
     """Makes `jax.devices()` the devices of the slice that `settings` names.
+
+    `seconds_of`: with pace, times of programs that are known better than by the cost model.
 
     Raises:
         UnknownSlice: there is no such slice.
@@ -135,7 +147,7 @@ def attach(settings: Settings, at_end: Callable[[Session], None] | None = None) 
     if _session is not None:
         return _start(settings, at_end)  # refuses another slice; JAX may run on this one already
     _refuse_when_running()
-    session = _start(settings, at_end)
+    session = _start(settings, at_end, seconds_of)
     _register(lambda: session, whatever_was_asked=True)
     take_other_hosts_as_this_one()
     return session
@@ -187,7 +199,11 @@ def _start_of_environment(at_end: Callable[[Session], None]) -> Session:
     return _start(settings, at_end if settings.prints_report else None)
 
 
-def _start(settings: Settings, at_end: Callable[[Session], None] | None) -> Session:
+def _start(
+    settings: Settings,
+    at_end: Callable[[Session], None] | None,
+    seconds_of: ProgramSeconds | None = None,
+) -> Session:
     """The session of this process, made the first time."""
     global _session  # noqa: PLW0603, JAX has one slice for the life of a process
     wanted = parse_slice(settings.slice)
@@ -202,7 +218,7 @@ def _start(settings: Settings, at_end: Callable[[Session], None] | None) -> Sess
         raise UsageError(
             f"{wanted.describe()}: there is no host {settings.host}; {wanted.describe_hosts()}."
         )
-    _session = _new_session(settings, wanted)
+    _session = _new_session(settings, wanted, seconds_of)
     _session.begin(_compiling)
     _session.at_end = at_end
     atexit.register(_session.end)
@@ -227,7 +243,9 @@ def _refuse_when_running() -> None:
         )
 
 
-def _new_session(settings: Settings, wanted: Slice) -> Session:
+def _new_session(
+    settings: Settings, wanted: Slice, seconds_of: ProgramSeconds | None = None
+) -> Session:
     cache = ResultCache(settings.cache_folder, settings.cache_limit_bytes)
     pool = WorkerPool(
         dict(os.environ), limit=settings.workers, timeout_s=settings.compile_timeout_s
@@ -245,10 +263,15 @@ def _new_session(settings: Settings, wanted: Slice) -> Session:
     )
     explanations = Explanations()
     values = _new_values(settings, facts, recorder)
-    handlers = Handlers(topology, facts, settings.host, compiler, recorder, explanations, values)
+    pace = None
+    if settings.pace:
+        pace = Pace(wanted, facts, settings.host, seconds_of, recorder.problem)
+    handlers = Handlers(
+        topology, facts, settings.host, compiler, recorder, explanations, values, pace
+    )
     _core.set_handlers(handlers)
     os.register_at_fork(after_in_child=pool.begin_in_child)
-    return Session(wanted, settings.host, recorder, compiler, handlers)
+    return Session(wanted, settings.host, recorder, compiler, handlers, settings.host_speed)
 
 
 def _new_values(settings: Settings, facts: TopologyFacts, recorder: Recorder) -> Values | None:
@@ -343,6 +366,7 @@ def _describe_run(settings: Settings, wanted: Slice, facts: TopologyFacts) -> Ru
         function_names=tuple(_core.function_names()),
         values=settings.values,
         part_of=str(settings.run or ""),
+        is_paced=settings.pace,
     )
 
 

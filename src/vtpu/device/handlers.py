@@ -14,6 +14,7 @@ from vtpu.device import _core
 from vtpu.device.call_stacks import compiling_stack
 from vtpu.device.explanations import Explanations
 from vtpu.device.interrupts import Abandoned, abandonment
+from vtpu.device.pace import Pace
 from vtpu.device.profiles import Profiles
 from vtpu.device.programs import LoadableProgram, describe
 from vtpu.device.recorder import Recorder
@@ -57,6 +58,7 @@ class Handlers:
         recorder: Recorder,
         explanations: Explanations,
         values: Values | None = None,
+        pace: Pace | None = None,
     ) -> None:
         self._topology = topology
         self._facts = facts
@@ -65,6 +67,7 @@ class Handlers:
         self._recorder = recorder
         self._explanations = explanations
         self._values = values
+        self._pace = pace
         self._numbers = itertools.count(1)
         self._under_way: dict[int, _UnderWay] = {}
         self._topologies: dict[int, tuple[Topology, TopologyFacts]] = {}
@@ -175,6 +178,8 @@ class Handlers:
         executable = program.make_executable(number)
         options = program.options
         device_ids = self._device_ids(program)
+        if self._pace:
+            self._pace.add_program(number, program, device_ids)
         assignment = options.assignment or encode_assignment(
             options.num_replicas, options.num_partitions, device_ids
         )
@@ -299,6 +304,31 @@ class Handlers:
     def describe_values(self) -> ValuesRecord:
         """What computing values took so far."""
         return self._values.describe() if self._values else ValuesRecord()
+
+    # ---- pace ----
+
+    def begin_pace(self) -> None:
+        """From now on results are ready when the virtual clock says so, if that was asked for."""
+        if self._pace and not _core.start_pace():
+            self._recorder.problem("there was no thread left for pace: results were ready at once")
+
+    def pace_failed(self, error: BaseException) -> None:
+        """Placing something on the virtual clock raised: it was ready at once."""
+        self._recorder.problem(f"some results were ready at once in spite of pace: {error!r}")
+
+    def place_execution(
+        self, at_ns: int, number: int, program: int, device: int, awaits: int
+    ) -> tuple[int, int]:
+        """When an execution will be done, and when the host may go on."""
+        assert self._pace
+        return self._pace.place_execution(at_ns, number, program, device, awaits)
+
+    def place_transfer(
+        self, at_ns: int, kind: int, flags: int, number: int, device: int, size: int
+    ) -> int:
+        """When a transfer will be done."""
+        assert self._pace
+        return self._pace.place_transfer(at_ns, kind, flags, number, device, size)
 
     # ---- recording ----
 

@@ -50,6 +50,7 @@ class Instruction:
     value: int | None = None
     elements: bytes = field(default=b"", repr=False)
     direction: str = ""
+    rendezvous: Mapping[str, str] = field(default_factory=dict[str, str])
     precision: Precision = Precision.DEFAULT
     attributes: bytes = field(default=b"", repr=False)
     fusion_kind: str = ""

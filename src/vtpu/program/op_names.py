@@ -21,7 +21,7 @@ _TRANSFORMATIONS = (
 )
 _FUNCTION = ("jit", "pjit", "xla_call")
 _CONTROL_FLOW = {
-    "while", "body", "cond", "scan", "cond_fun", "body_fun", "closed_call", "core_call", "custom_jvp_call",
+    "while", "body", "cond", "scan", "cond_fun", "body_fun", "closed_call", "core_call", "custom_jvp_call", "eval_jaxpr",
     "custom_vjp_call", "remat", "checkpoint", "rematted_computation", "shard_map", "jit", "pjit",
 }  # fmt: skip
 #: `jnp.einsum` names its operations after its subscripts: `bhk,bthk->bht`.

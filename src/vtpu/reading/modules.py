@@ -15,6 +15,7 @@ from vtpu.reading import literals, operations, wire
 
 _HLO_PROTO_MODULE = 1  # of HloProto, and of HloModuleProtoWithConfig
 _TUPLE = 13
+_PAIRED = ("send", "recv")
 #: XLA's PrimitiveType to the element types of PJRT.
 PRIMITIVE_TYPES = {
     1: "PRED", 2: "S8", 3: "S16", 4: "S32", 5: "S64", 6: "U8", 7: "U16", 8: "U32", 9: "U64",
@@ -99,6 +100,7 @@ class _Reader:
             value=literals.integer_value(fields) if opcode == "constant" else None,
             elements=literals.small_array(fields) if opcode == "constant" else b"",
             precision=operations.precision(fields),
+            rendezvous=operations.rendezvous(fields) if opcode in _PAIRED else {},
             direction=wire.last_text(fields, 63) if 63 in fields else "",
             attributes=bytes(wire.last_bytes(fields, 43)) if 43 in fields else b"",
             fusion_kind=wire.last_text(fields, 11) if opcode == "fusion" else "",

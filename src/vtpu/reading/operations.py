@@ -82,6 +82,13 @@ def convolution_dimensions(fields: wire.Fields) -> ConvolutionDimensions | None:
     )
 
 
+def rendezvous(fields: wire.Fields) -> dict[str, str]:
+    """The front end's attributes of an instruction whose names begin with `_xla`."""
+    entries = (wire.group(wire.as_bytes(e)) for e in wire.find_all(wire.last_bytes(fields, 68), 1))
+    found = {wire.last_text(entry, 1): wire.last_text(entry, 2) for entry in entries}
+    return {name: value for name, value in found.items() if name.startswith("_xla")}
+
+
 def collective(fields: wire.Fields) -> Collective | None:
     """The devices that an instruction connects; None when it names neither groups nor a channel."""
     if not fields.keys() & {26, 49, 52, 87, 93}:

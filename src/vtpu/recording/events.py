@@ -21,12 +21,26 @@ EVENT_DTYPE = np.dtype(
         ("kind", "<u1"),
         ("flags", "<u1"),
         ("why", "<u2"),  # fabricated values: the number of the reason
+        ("thread", "<u4"),  # of the host, from 1 as they appeared; 0: not noted
+        ("cpu_ns", "<i8"),  # CPU time that the thread had used by the end, vtpu's own work apart
+        ("awaits_execution", "<u4"),  # what had to be there first, see EventKind; 0: nothing
+        ("awaits_transfer", "<u4"),
     ]
 )
 
+NUM_FIRST_COLUMNS = 12
+"""Of these events in recordings of the first form; what the others would say is not known."""
+
 
 class EventKind(IntEnum):
-    """What happened; beside each, what `bytes` and `detail` mean."""
+    """What happened; beside each, what `bytes` and `detail` mean.
+
+    Executions are numbered by their `subject`, transfers as they stand here: the n-th that fills a
+    buffer (HOST_TO_DEVICE, COPY) is number n. An execution awaits the last transfer that filled an
+    argument; what reads a buffer (DEVICE_TO_HOST, COPY, WAIT) the execution or transfer that filled
+    it. Events of a host thread's own calls note the thread: all but ALLOCATE, FREE, FAILURE and
+    UNSUPPORTED.
+    """
 
     COMPILE = 1  # bytes: the program as sent
     EXECUTE = 2  # bytes: temporaries per device; address: its number to JAX's profiler, if positive
@@ -38,6 +52,8 @@ class EventKind(IntEnum):
     CALLBACK = 8  # a host callback got a value; detail: channel
     FAILURE = 9  # a request that did not fit; bytes: its size
     UNSUPPORTED = 10  # detail: the number of the ABI's function
+    WAIT = 11  # the host asks that a buffer be ready, and goes on when it is
+    PAUSE = 12  # vtpu compiled or computed values, on any thread: no time of the slice or its host
 
 
 class EventFlag(IntFlag):

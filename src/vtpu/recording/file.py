@@ -9,7 +9,8 @@ payload. All numbers are little-endian. Payloads are compressed by zlib:
     WHYS  JSON: further reasons why values are unknown, numbered on from the last, the first is 1
     PROG  JSON of a ProgramRecord without its blobs, its length before it; then the blobs as they are,
           whose sizes stand in the JSON (in older files there is one, `hlo`)
-    EVTS  columns of further events, one after the other, in the order of EVENT_DTYPE
+    EVTS  columns of further events, one after the other, in the order of EVENT_DTYPE; in the first
+          form, which has a 1 in the magic line, only NUM_FIRST_COLUMNS of them
     END_  JSON of EndRecord, when the process ended by itself
     EXIT  JSON: the exit code, when somebody waited for the process
 
@@ -29,7 +30,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from vtpu.errors import VtpuError
-from vtpu.recording.events import EVENT_DTYPE
+from vtpu.recording.events import EVENT_DTYPE, NUM_FIRST_COLUMNS
 from vtpu.recording.recording import (
     DeviceMemory,
     DeviceRecord,
@@ -43,7 +44,11 @@ from vtpu.recording.recording import (
     ValuesRecord,
 )
 
-MAGIC = b"vtpu recording 1\n"
+MAGIC = b"vtpu recording 2\n"
+_FIRST_MAGIC = b"vtpu recording 1\n"
+_MAGICS = (MAGIC, _FIRST_MAGIC)
+_EVENT_COLUMNS = EVENT_DTYPE.names or ()
+_COLUMNS = {MAGIC: _EVENT_COLUMNS, _FIRST_MAGIC: _EVENT_COLUMNS[:NUM_FIRST_COLUMNS]}
 _HEADER = struct.Struct("<4sQI")
 _BLOBS = ("hlo", "assignment", "log")  # of a program
 _LEVEL = 1  # of zlib: the run waits for this
@@ -94,9 +99,7 @@ class RecordingWriter:
     def events(self, events: np.ndarray) -> None:
         """Further events."""
         if len(events):
-            columns = [
-                np.ascontiguousarray(events[name]).tobytes() for name in EVENT_DTYPE.names or ()
-            ]
+            columns = [np.ascontiguousarray(events[name]).tobytes() for name in _EVENT_COLUMNS]
             self._chunk(b"EVTS", b"".join(columns))
 
     def end(self, end: EndRecord) -> None:
@@ -165,7 +168,7 @@ def read_run(path: Path) -> RunRecord | None:
     """
     with path.open("rb") as file:
         head = file.read(len(MAGIC) + _HEADER.size)
-        if len(head) < len(MAGIC) + _HEADER.size or not head.startswith(MAGIC):
+        if len(head) < len(MAGIC) + _HEADER.size or not head.startswith(_MAGICS):
             return None
         _, size, _ = _HEADER.unpack_from(head, len(MAGIC))
         data = head + file.read(size)
@@ -176,15 +179,15 @@ def parse_recording(data: bytes, name: str = "the recording") -> Recording:
     """The recording in `data`. See `load_recording`."""
     if not data:
         raise NotARecording(f"{name} is empty: nothing was recorded.")
-    if len(data) < len(MAGIC) and MAGIC.startswith(data):
+    if len(data) < len(MAGIC) and any(magic.startswith(data) for magic in _MAGICS):
         raise NotARecording(f"{name} was cut within its first line; nothing can be shown.")
-    if not data.startswith(MAGIC):
+    if not data.startswith(_MAGICS):
         raise NotARecording(
             f"{name} is not a recording of this version of vtpu. Recordings are made by "
             "`vtpu run --out FILE script.py`."
         )
     problems: list[str] = []
-    parts = _Parts()
+    parts = _Parts(_COLUMNS[data[: len(MAGIC)]])
     for tag, payload in _chunks(data, problems):
         parts.add(tag, payload)
     if parts.run is None:
@@ -212,8 +215,9 @@ def _chunks(data: bytes, problems: list[str]) -> Iterator[tuple[bytes, bytes]]:
 class _Parts:
     """The values of the chunks read so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, columns: tuple[str, ...]) -> None:
         self.run: RunRecord | None = None
+        self._columns = columns  # of events
         self._stacks: list[Stack] = []
         self._shapes: list[ShapeRecord] = []
         self._whys: list[str] = []
@@ -253,20 +257,22 @@ class _Parts:
             shapes=tuple(self._shapes),
             whys=tuple(self._whys),
             programs=tuple(self._programs),
-            events=_decode_events(self._events),
+            events=_decode_events(self._events, self._columns),
             end=self._end,
             exit_code=self._exit_code,
             problems=problems,
         )
 
 
-def _decode_events(payloads: list[bytes]) -> np.ndarray:
-    counts = [len(payload) // EVENT_DTYPE.itemsize for payload in payloads]
-    events = np.empty(sum(counts), EVENT_DTYPE)
+def _decode_events(payloads: list[bytes], columns: tuple[str, ...]) -> np.ndarray:
+    size = sum(EVENT_DTYPE[name].itemsize for name in columns)
+    counts = [len(payload) // size for payload in payloads]
+    events = np.zeros(sum(counts), EVENT_DTYPE)
+    events["cpu_ns"] = -1
     start = 0
     for payload, count in zip(payloads, counts, strict=True):
         at = 0
-        for name in EVENT_DTYPE.names or ():
+        for name in columns:
             column = EVENT_DTYPE[name]
             events[name][start : start + count] = np.frombuffer(payload, column, count, at)
             at += count * column.itemsize

@@ -104,6 +104,7 @@ class RunRecord:
     `library_folders`: files below these are not the user's. `function_names`: functions of the PJRT
     ABI by the number that events of unsupported calls carry. `part_of` names the `vtpu run` that the
     process belongs to; empty without one. `values`: what arrays contain, `auto`, `cpu` or `zeros`.
+    `is_paced`: the program really waited for the slice.
     """
 
     slice: str
@@ -121,6 +122,7 @@ class RunRecord:
     function_names: tuple[str, ...] = ()
     part_of: str = ""
     values: str = "zeros"
+    is_paced: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

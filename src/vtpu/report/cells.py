@@ -16,6 +16,7 @@ from vtpu.report.document import (
     Cell,
     Count,
     CountChange,
+    Flops,
     Line,
     NoFigure,
     Rate,
@@ -23,7 +24,7 @@ from vtpu.report.document import (
     SecondsChange,
     Share,
 )
-from vtpu.units import format_bytes, format_count, format_rate, format_seconds
+from vtpu.units import format_bytes, format_count, format_flops, format_rate, format_seconds
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _TAB = "    "
@@ -39,7 +40,7 @@ def visible(text: str) -> str:
     return _CONTROL.sub(lambda m: f"\\x{ord(m[0]):02x}", text)
 
 
-def cell_text(cell: Cell) -> str:  # noqa: C901, PLR0911 - one return per kind of cell
+def cell_text(cell: Cell) -> str:  # noqa: C901, PLR0911, PLR0912 - one return per kind of cell
     """A cell as text."""
     match cell:
         case None:
@@ -60,6 +61,8 @@ def cell_text(cell: Cell) -> str:  # noqa: C901, PLR0911 - one return per kind o
             return format_rate(value, unit)
         case Count(value):
             return format_count(value)
+        case Flops(value):
+            return format_flops(value)
         case Share(part, whole):
             return f"{100 * part / whole:.1f} %" if whole else "unknown"
         case NoFigure(text):

@@ -48,6 +48,13 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
+class Flops:
+    """A number of floating-point operations."""
+
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
 class BytesChange:
     """By how much a size differs."""
 
@@ -63,10 +70,10 @@ class CountChange:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A part of a whole, both in bytes."""
+    """A part of a whole, both in the same unit."""
 
-    part: int
-    whole: int
+    part: float
+    whole: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +100,7 @@ Cell = (
     | SecondsChange
     | Rate
     | Count
+    | Flops
     | BytesChange
     | CountChange
     | Share

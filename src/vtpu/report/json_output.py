@@ -35,6 +35,9 @@ RUN_BASIS = {
     "transfers": Basis.SIMULATED,
     "failures": Basis.SIMULATED,
     "run.wall_s": Basis.MEASURED,
+    "time": Basis.MODELLED,
+    "time.compile_s": Basis.MEASURED,
+    "time.executions": Basis.SIMULATED,
 }
 
 #: Where the figures of a replay come from.

@@ -20,6 +20,7 @@ from vtpu.report.document import (
     Cell,
     Count,
     CountChange,
+    Flops,
     Line,
     NoFigure,
     Rate,
@@ -35,7 +36,7 @@ _DEEPER = "      "
 _LEAST_SOURCE = 24  # of a line's text beside numbers; less says nothing
 _LEAST_WRAPPED = 36
 _FIGURES = (
-    Bytes, Seconds, SecondsChange, Rate, Count, BytesChange, CountChange, Share, NoFigure,
+    Bytes, Seconds, SecondsChange, Rate, Count, Flops, BytesChange, CountChange, Share, NoFigure,
 )  # fmt: skip
 
 Kind = Literal["heading", "row", "detail"]

@@ -1,4 +1,4 @@
-"""A program's memory as JSON: exact integers, every buffer, the whole curve."""
+"""A program as JSON: exact integers, every buffer, the whole curve; its time where it was modelled."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from vtpu.analysis.program.padding import PaddedItem, SpacePadding
 from vtpu.analysis.program.report import ProgramReport
 from vtpu.evidence import Basis
 from vtpu.report.failure_json import failure_as_json
+from vtpu.report.time_json import time_as_json
 
 PROGRAM_SCHEMA = "vtpu.program/1"
 
@@ -25,6 +26,9 @@ PROGRAM_BASIS = {
     "failure.estimates": Basis.MODELLED,
     "figures": Basis.COMPILER,
     "compile_s": Basis.MEASURED,
+    "time": Basis.MODELLED,
+    "time.operations.flops": Basis.COMPILER,
+    "time.operations.hbm_bytes": Basis.COMPILER,
 }
 
 
@@ -51,6 +55,7 @@ def program_as_json(report: ProgramReport) -> dict[str, Any]:
         "program_order": list(report.usage.order) if report.usage else [],
         "padding": [_padding(space) for space in report.padding],
         "heaps": [_heap(heap) for heap in report.heaps],
+        "time": time_as_json(report.time) if report.time else None,
         "figures": [{"name": f.name, "bytes": f.bytes, "counts": f.counts} for f in report.figures],
     }
 

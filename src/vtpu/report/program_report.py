@@ -30,6 +30,7 @@ from vtpu.report.failure_report import failure_sections
 from vtpu.report.fragmentation_sections import fragmentation_sections
 from vtpu.report.padding_sections import LEAST_SHARE, padding_sections
 from vtpu.report.source_text import Sources
+from vtpu.report.time_sections import time_sections, time_text
 from vtpu.units import counted, format_bytes
 
 _MOST_ROWS = 15
@@ -45,7 +46,7 @@ _KINDS = {
 
 
 def program_document(report: ProgramReport, more: Sequence[Section] = ()) -> Document:
-    """A program's memory; `more` are sections about parts of it."""
+    """A program's memory, and its time where that was modelled; `more` are further sections."""
     return Document("vtpu check", (*program_sections(report), *more))
 
 
@@ -59,9 +60,10 @@ def program_sections(report: ProgramReport) -> tuple[Section, ...]:
         sections += failure_sections(report.failure, report.origin.folder)
     usage = report.usage
     is_kernels = isinstance(report.failure, KernelFailure)  # HBM is not what was lacking
-    if usage is None or not report.has_assignment or is_kernels:
-        return tuple(sections)
     line = Sources(report.origin.folder).line
+    times = time_sections(report.time, line) if report.time else ()
+    if usage is None or not report.has_assignment or is_kernels:
+        return (*sections, *times)
     if usage.hbm:
         sections += [
             _totals(usage.hbm),
@@ -75,7 +77,7 @@ def program_sections(report: ProgramReport) -> tuple[Section, ...]:
     sections += fragmentation_sections([h for h in report.heaps if h.color in shown])
     if report.figures:
         sections.append(_figures(report))
-    return tuple(sections)
+    return (*sections, *times)
 
 
 # ---- the verdict -------------------------------------------------------------------------------
@@ -101,6 +103,8 @@ def _verdict(report: ProgramReport) -> Section:
         pairs.append(("may have", f"{format_bytes(limit)} per device (compiler)"))
     if need is not None and limit is not None:
         pairs.append(_difference(need, limit))
+    if report.time:
+        pairs.append(("one execution takes", time_text(report.time)))
     blocks: list[Block] = [Facts(tuple(pairs))]
     if report.error:
         blocks.append(Note(f"The compiler: {report.error}", is_warning=True))

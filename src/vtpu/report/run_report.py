@@ -37,6 +37,7 @@ from vtpu.report.failure_tables import (
 )
 from vtpu.report.refused_sections import refused_sections
 from vtpu.report.source_text import Sources
+from vtpu.report.time_section import time_section
 from vtpu.units import counted, format_bytes, format_count, format_seconds
 
 _MOST_ROWS = 20
@@ -59,6 +60,8 @@ def run_document(summary: RunSummary, recording_path: str | None = None) -> Docu
         return Document("vtpu report", tuple(sections))
     sections.append(_programs(summary.programs, line))
     sections.append(_hbm(summary, line))
+    if summary.time:
+        sections.append(time_section(summary.time, line))
     if summary.transfers:
         sections.append(_transfers(summary, line))
     if again := [p for p in summary.programs if len(p.compilations) > 1]:

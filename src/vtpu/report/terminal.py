@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TextIO
 
 from vtpu.analysis.run.summary import RunSummary, summarize
+from vtpu.analysis.run.time import Timing
 from vtpu.errors import UsageError
 from vtpu.recording.file import append_exit_code, load_recording
 from vtpu.recording.recording import Recording
@@ -28,6 +29,7 @@ def report_run(
     json: str | None,
     problem: str | None,
     other_recordings: tuple[str, ...],
+    timing: Timing,
 ) -> None:
     """Reports a run that just ended; notes its exit code in the file.
 
@@ -46,13 +48,18 @@ def report_run(
     if problem:
         recording = replace(recording, problems=(*recording.problems, problem))
     try:
-        _report(summarize(recording, other_recordings), None if problem else str(path), json)
+        summary = summarize(recording, other_recordings, timing)
+        _report(summary, None if problem else str(path), json)
     except UsageError as error:  # the program's end counts, not the report's
         print(f"vtpu: {error}", file=sys.stderr)
 
 
 def report_recording(
-    recording: Recording, path: str | None, json: str | None, file: TextIO | None = None
+    recording: Recording,
+    path: str | None,
+    json: str | None,
+    file: TextIO | None = None,
+    timing: Timing = Timing(),  # noqa: B008, it is frozen
 ) -> None:
     """Prints the report of a recording, or writes it as JSON (`-`: in place of the report).
 
@@ -61,7 +68,7 @@ def report_recording(
     Raises:
         UsageError: the file for the JSON cannot be written.
     """
-    _report(summarize(recording), path, json, file)
+    _report(summarize(recording, timing=timing), path, json, file)
 
 
 def _report(

@@ -204,7 +204,7 @@ class _Side:
 
     def __init__(self, recording: Recording) -> None:
         self.run = recording.run
-        self.summary = summarize(recording)
+        self.summary = summarize(recording, timing=None)
         groups = zip(by_definition(recording), self.summary.programs, strict=True)
         self.functions = [_function(group, summary) for group, summary in groups]
         self.transfers = [_transfer(t) for t in self.summary.transfers]

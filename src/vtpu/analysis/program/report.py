@@ -1,4 +1,4 @@
-"""All that there is to say of one compiled program's memory, for a report to show."""
+"""All that there is to say of one compiled program, for a report to show."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from vtpu.analysis.program.memory import MemoryUsage, analyse_memory
 from vtpu.analysis.program.out_of_memory import Failure, explain_error, explain_failure
 from vtpu.analysis.program.padding import SpacePadding, analyse_padding
 from vtpu.analysis.source_lines import UserLines
+from vtpu.analysis.time.report import TimeReport, report_time
+from vtpu.clock.program_time import ProgramTime
 from vtpu.program.memory import ProgramMemory
 
 
@@ -34,8 +36,8 @@ class Origin:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ProgramReport:
-    """A program's memory. `usage` is None when no artifact tells of it; parts of it that take time are
-    found when they are asked for.
+    """A program's memory, and its time where that was modelled. `usage` is None when no artifact tells of
+    it; parts of it that take time are found when they are asked for.
 
     `fits` is the compiler's verdict: None when it compiled for no limit. `failure`: why it ran out of
     memory at compile time, if it did. `is_exact`: the peak of each heap is packed exactly too, which
@@ -50,6 +52,15 @@ class ProgramReport:
     failure: Failure | None
     problems: tuple[str, ...]
     is_exact: bool = False
+    program_time: ProgramTime | None = None
+    lines: UserLines | None = None
+
+    @cached_property
+    def time(self) -> TimeReport | None:
+        """What the time of one execution is made of; None where it was not modelled."""
+        if self.memory is None or self.program_time is None:
+            return None
+        return report_time(self.memory.module, self.program_time, self.lines)
 
     @cached_property
     def padding(self) -> tuple[SpacePadding, ...]:
@@ -100,10 +111,12 @@ def report_program(
     error: str | None = None,
     lacked_hbm: bool = False,
     exact: bool = False,
+    time: ProgramTime | None = None,
 ) -> ProgramReport:
     """The report of a program; of one of which only the compiler's error is known, without memory.
 
-    `lacked_hbm`: it is known that it did not compile for want of HBM, though no message is there.
+    `lacked_hbm`: it is known that it did not compile for want of HBM, though no message is there. `time`:
+    that of one execution, where it was modelled.
     """
     usage = analyse_memory(memory, lines) if memory else None
     error = error if error is not None else memory.error if memory else None
@@ -120,4 +133,6 @@ def report_program(
         failure=failure,
         problems=memory.problems if memory else (),
         is_exact=exact,
+        program_time=time,
+        lines=lines,
     )

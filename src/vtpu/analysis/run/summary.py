@@ -14,6 +14,7 @@ from vtpu.analysis.run.failures import (
 )
 from vtpu.analysis.run.memory import HbmSummary, summarize_hbm
 from vtpu.analysis.run.programs import ProgramSummary, summarize_programs
+from vtpu.analysis.run.time import TimeSummary, Timing, summarize_time
 from vtpu.analysis.run.transfers import (
     FabricatedValues,
     TransferSummary,
@@ -75,7 +76,7 @@ class RunSummary:
     """A run in tables.
 
     `other_recordings`: files of the other processes that one `vtpu run` led to; null where that is not
-    known, as of a recording that is shown again.
+    known, as of a recording that is shown again. `time` is null where nobody asked for it.
     """
 
     run: RunFacts
@@ -88,10 +89,18 @@ class RunSummary:
     unsupported_calls: tuple[UnsupportedCall, ...]
     problems: tuple[str, ...]
     other_recordings: tuple[str, ...] | None = None
+    time: TimeSummary | None = None
 
 
-def summarize(recording: Recording, other_recordings: tuple[str, ...] | None = None) -> RunSummary:
-    """The summary of a recording, also of one that was cut. `other_recordings`: see there."""
+def summarize(
+    recording: Recording,
+    other_recordings: tuple[str, ...] | None = None,
+    timing: Timing | None = Timing(),  # noqa: B008, it is frozen
+) -> RunSummary:
+    """The summary of a recording, also of one that was cut. `other_recordings`: see there.
+
+    `timing`: how its time is told; None leaves that out, which takes longest.
+    """
     lines = LineFinder(recording)
     return RunSummary(
         run=run_facts(recording),
@@ -104,6 +113,7 @@ def summarize(recording: Recording, other_recordings: tuple[str, ...] | None = N
         unsupported_calls=find_unsupported_calls(recording, lines),
         problems=problems_of(recording),
         other_recordings=other_recordings,
+        time=summarize_time(recording, lines, timing) if timing else None,
     )
 
 

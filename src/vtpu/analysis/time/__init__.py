@@ -1,1 +1,1 @@
-"""How long programs and steps take, and what bounds them."""
+"""The modelled time of programs and steps: where it goes, what bounds it, what would bound it next."""

@@ -254,6 +254,10 @@ cdef extern from "core.h":
         uint8_t kind
         uint8_t flags
         uint16_t why
+        uint32_t thread
+        int64_t cpu_ns
+        uint32_t awaits_execution
+        uint32_t awaits_transfer
     ctypedef struct PJRT_LoadedExecutable_Execute_Args:
         pass
     size_t vt_take_gone_programs(uint32_t *out, size_t most)
@@ -280,6 +284,9 @@ cdef extern from "core.h":
         uint16_t (*call_host)(
             PJRT_LoadedExecutable_Execute_Args *, vt_launch *, uint32_t, PJRT_Error **
         ) noexcept nogil
+        int64_t (*place_execution)(const vt_event *, int64_t *) noexcept nogil
+        int64_t (*place_transfer)(const vt_event *, uint32_t, int64_t) noexcept nogil
+        c_bool (*check_signals)() noexcept nogil
     vt_upcalls vt_python
     const char *const vt_memory_kind_names[3]
     const vt_shape *vt_shape_intern(
@@ -356,6 +363,12 @@ cdef extern from "stacks.h":
     size_t vt_stack_count()
     uint32_t vt_stack_frames(size_t number, const vt_frame **frames)
 
+cdef extern from "host_time.h":
+    ctypedef struct vt_host_time:
+        uint32_t thread
+        int64_t cpu_ns
+    vt_host_time vt_host_time_now()
+
 cdef extern from "leaving.h":
     void vt_set_python_alive(bint is_alive)
     void vt_begin_leaving()
@@ -364,6 +377,7 @@ cdef extern from "leaving.h":
 
 cdef extern from "Python.h":
     int PyCode_Addr2Line(void *code, int addr)
+    int PyErr_CheckSignals() except -1
     int Py_AddPendingCall(int (*function)(void *) noexcept, void *argument)
     void PyErr_SetObject(object type, object value)
 
@@ -372,6 +386,10 @@ cdef extern from "writer.h":
     void vt_writer_hurry() nogil
     void vt_writer_catch_up() nogil
     void vt_writer_end() nogil
+
+cdef extern from "pace.h":
+    c_bool vt_pace_start()
+    void vt_pace_end() nogil
 
 cdef extern from "extensions.h":
     void vt_set_profiler_table_size(size_t size)
@@ -1123,6 +1141,56 @@ cdef uint16_t call_host(
         functions.args = NULL
 
 
+# ---- pace -----------------------------------------------------------------------------------
+
+
+cdef int64_t place_execution(const vt_event *event, int64_t *until) noexcept with gil:
+    try:
+        ready, until[0] = handlers.place_execution(
+            event.time_ns, event.subject, event.program, event.device, event.awaits_transfer)
+        return ready
+    except (KeyboardInterrupt, SystemExit) as e:
+        raise_later(e)
+        return 0
+    except BaseException as e:
+        handlers.pace_failed(e)
+        return 0
+
+
+cdef int64_t place_transfer(
+    const vt_event *event, uint32_t number, int64_t ready
+) noexcept with gil:
+    try:
+        return handlers.place_transfer(
+            max(event.time_ns, ready), event.kind, event.flags, number, event.device, event.bytes)
+    except (KeyboardInterrupt, SystemExit) as e:
+        raise_later(e)
+        return 0
+    except BaseException as e:
+        handlers.pace_failed(e)
+        return 0
+
+
+cdef c_bool check_signals() noexcept with gil:
+    try:
+        PyErr_CheckSignals()
+        return False
+    except BaseException as e:
+        raise_later(e)
+        return True
+
+
+def start_pace() -> bool:
+    """Results are ready from now on when `handlers.place_*` say so. False: no thread is left for it."""
+    return vt_pace_start()
+
+
+def end_pace() -> None:
+    """Everything is ready from now on; who waits goes on."""
+    with nogil:
+        vt_pace_end()
+
+
 def follow_values(
     int64_t memory, int64_t disk, int64_t history, str folder, int unknown
 ) -> None:
@@ -1186,6 +1254,9 @@ def set_handlers(new_handlers) -> None:
     vt_python.compute = compute
     vt_python.unknown_error = unknown_error
     vt_python.call_host = call_host
+    vt_python.place_execution = place_execution
+    vt_python.place_transfer = place_transfer
+    vt_python.check_signals = check_signals
     vt_prepare_for_forks()
     vt_set_python_alive(True)
 
@@ -1215,6 +1286,10 @@ def event_fields() -> list:
         ("kind", <char *> &e.kind - base, "<u1"),
         ("flags", <char *> &e.flags - base, "<u1"),
         ("why", <char *> &e.why - base, "<u2"),
+        ("thread", <char *> &e.thread - base, "<u4"),
+        ("cpu_ns", <char *> &e.cpu_ns - base, "<i8"),
+        ("awaits_execution", <char *> &e.awaits_execution - base, "<u4"),
+        ("awaits_transfer", <char *> &e.awaits_transfer - base, "<u4"),
     ]
 
 
@@ -1239,6 +1314,9 @@ def record_compile(
     event.stack = stack
     event.program = program
     event.device = -1
+    here = vt_host_time_now()
+    event.thread = here.thread
+    event.cpu_ns = here.cpu_ns
     with nogil:
         vt_record_alone(&event)
 

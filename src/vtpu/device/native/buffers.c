@@ -1,6 +1,7 @@
 /* Buffers: their memory, and what JAX asks of each. */
 #include "buffers.h"
 
+#include <Python.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -226,10 +227,25 @@ PJRT_Error *PJRT_Buffer_IsOnCpu(PJRT_Buffer_IsOnCpu_Args *args) {
   return NULL;
 }
 
+/* Who waits for an array asks for its event without the interpreter's lock; is_ready() keeps that. The
+ * caller may hold locks of its own, so the lock cannot be taken here, and the wait has no stack. */
+static void record_wait(const PJRT_Buffer *buffer) {
+  if (!vt_python_alive() || PyGILState_Check()) return;
+  vt_host_time here = vt_host_time_now();
+  vt_event wait = {.kind = VT_WAIT, .flags = (uint8_t)buffer->memory->kind, .address = -1,
+                   .device = buffer->memory->device->description->id, .subject = buffer->id,
+                   .thread = here.thread, .cpu_ns = here.cpu_ns,
+                   .awaits_execution = buffer->execution, .awaits_transfer = buffer->transfer};
+  pthread_mutex_lock(&vt_lock);
+  if (!vt_is_waiting_on(&wait)) vt_record(&wait);
+  pthread_mutex_unlock(&vt_lock);
+}
+
 PJRT_Error *PJRT_Buffer_ReadyEvent(PJRT_Buffer_ReadyEvent_Args *args) {
   const PJRT_Buffer *buffer = args->buffer;
+  record_wait(buffer);
   args->event = buffer->error_code ? vt_failed_event(buffer->error_code, buffer->error_message)
-                                   : &vt_ready_event;
+                                   : vt_event_at(buffer->ready_ns);
   return args->event ? NULL : vt_no_memory();
 }
 

@@ -24,8 +24,10 @@ static void free_data(void *data, void *argument) {
 
 static void record(const PJRT_Device *device, int64_t channel_id, int64_t bytes, int64_t began,
                    vt_origin origin, uint16_t why) {
+  vt_host_time here = vt_host_time_now();
   pthread_mutex_lock(&vt_lock);
   vt_record(&(vt_event){.kind = VT_CALLBACK,
+                        .thread = here.thread, .cpu_ns = here.cpu_ns,
                         .flags = why ? VT_FLAG_FABRICATED : 0, .why = why, .time_ns = began,
                         .host_ns = vt_now() - began, .bytes = bytes, .address = -1,
                         .stack = origin.stack, .program = origin.program,
@@ -75,7 +77,10 @@ PJRT_Error *vt_send_to_host(PJRT_LoadedExecutable_Execute_Args *args, size_t d, 
   void *copy = malloc(size + 1);
   if (!copy) return vt_no_memory();
   memcpy(copy, data, size);
-  return send(args, d, info, copy, size, origin, 0);
+  vt_pause_end(); /* what the user's function does is no work of vtpu's */
+  PJRT_Error *error = send(args, d, info, copy, size, origin, 0);
+  vt_pause_begin();
+  return error;
 }
 
 /* ---- what the host gives back ---- */
@@ -184,9 +189,11 @@ PJRT_Error *vt_receive_from_host(PJRT_LoadedExecutable_Execute_Args *args, size_
   const PJRT_RecvCallbackInfo *info = recv_info(args->options, d, channel_id);
   arrival *a = NULL;
   if (!info) return NULL;
+  vt_pause_end();
   PJRT_Error *error = receive(info, (int64_t)size, &a);
+  if (!error) wait_for(a);
+  vt_pause_begin();
   if (error) return error;
-  wait_for(a);
   memcpy(data, a->data, size);
   release_arrival(a);
   return NULL;

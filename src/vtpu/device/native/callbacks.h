@@ -11,7 +11,8 @@ PJRT_Error *vt_run_host_callbacks(PJRT_LoadedExecutable_Execute_Args *args, vt_o
                                   uint16_t why);
 
 /* One send of an execution with the contents `data`, and one receive, on the table of the d-th of its
- * devices on this host. Both run Python; the caller holds no lock. A channel that the program does
+ * devices on this host. Both run Python, within a pause that they leave meanwhile; the caller holds
+ * no lock. A channel that the program does
  * not have is none. */
 PJRT_Error *vt_send_to_host(PJRT_LoadedExecutable_Execute_Args *args, size_t d, int64_t channel_id,
                             const void *data, size_t size, vt_origin origin);

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 
 #include "arena.h"
+#include "host_time.h"
 #include "leaving.h"
 #include "pjrt.h"
 
@@ -210,6 +211,8 @@ struct PJRT_Buffer {
   vt_value *value; /* its contents; NULL: unknown */
   uint64_t launch; /* the execution that last took it as an argument, and as which */
   size_t launch_argument;
+  uint32_t execution, transfer; /* whose result it is, what filled it: their numbers, 0: none */
+  int64_t ready_ns;             /* with pace: when its contents are there */
 };
 
 /* A buffer with memory of its own, its ALLOCATE event recorded. Takes the lock.
@@ -221,7 +224,7 @@ PJRT_Buffer *vt_buffer_new(const vt_shape *shape, PJRT_Memory *memory, uint32_t 
 
 enum vt_event_kind {
   VT_COMPILE = 1, VT_EXECUTE, VT_ALLOCATE, VT_FREE, VT_HOST_TO_DEVICE, VT_DEVICE_TO_HOST, VT_COPY,
-  VT_CALLBACK, VT_FAILURE, VT_UNSUPPORTED
+  VT_CALLBACK, VT_FAILURE, VT_UNSUPPORTED, VT_WAIT, VT_PAUSE
 };
 enum vt_event_flag {
   VT_FLAG_KIND = 3,        /* bits 0-1: memory kind of the subject (of a copy: the destination) */
@@ -245,18 +248,24 @@ typedef struct vt_event {
   int32_t device;   /* global id, -1: all of the program's */
   uint32_t detail;  /* allocation, transfer: shape; unsupported: function; callback: channel */
   uint8_t kind, flags;
-  uint16_t why; /* fabricated: the number of the reason */
+  uint16_t why;    /* fabricated: the number of the reason */
+  uint32_t thread; /* of the host, from 1; 0: not noted, and cpu_ns neither */
+  int64_t cpu_ns;  /* that the thread had used by the end, vtpu's own work apart; -1 unknown */
+  uint32_t awaits_execution, awaits_transfer; /* what had to be there first; 0: nothing */
 } vt_event;
 
 int64_t vt_now(void);
+struct timespec vt_deadline(int64_t at_ns); /* a time of vt_now on the monotonic clock */
 void vt_set_assuming(bool assuming); /* what this thread reads is assumed of other hosts */
 /* Appends; the caller holds the lock. Returns the event's number. */
 uint64_t vt_record(const vt_event *event);
 /* The same for a caller that does not hold the lock. */
 void vt_record_alone(const vt_event *event);
-/* Completes an event that this call recorded: how long it took, further flags. The caller holds the
- * lock. */
+/* Completes an event that this call recorded: how long it took, further flags, the time of this
+ * thread. The caller holds the lock. */
 void vt_complete_event(uint64_t number, int64_t host_ns, uint8_t flags);
+/* Whether the last event is a wait of the same thread for the same. The caller holds the lock. */
+bool vt_is_waiting_on(const vt_event *wait);
 /* Moves all pending events to `out`, which the caller frees; returns how many. Takes the lock. */
 size_t vt_drain(vt_event **out);
 size_t vt_pending(void);
@@ -291,6 +300,11 @@ typedef struct vt_upcalls {
    * the reason why the values cannot be had. */
   uint16_t (*call_host)(PJRT_LoadedExecutable_Execute_Args *args, vt_launch *launch, uint32_t stack,
                         PJRT_Error **error);
+  /* With pace: when an execution and a transfer that are asked for now will be done. *until: when the
+   * host may go on. `kind`: of the transfer's event; `number`: its own, if it has one. */
+  int64_t (*place_execution)(const vt_event *event, int64_t *until);
+  int64_t (*place_transfer)(const vt_event *event, uint32_t number, int64_t ready_ns);
+  bool (*check_signals)(void); /* runs handlers of signals; true: one raised, which Python will too */
 } vt_upcalls;
 
 extern vt_upcalls vt_python;
@@ -298,7 +312,8 @@ extern pthread_mutex_t vt_lock, vt_shapes_lock; /* both only around a fork */
 
 /* ---- shared between the files of the core ---- */
 
-extern PJRT_Event vt_ready_event; /* everything that happens has happened */
+extern PJRT_Event vt_ready_event; /* what has happened */
+PJRT_Event *vt_event_at(int64_t ready_ns); /* with pace: what will have happened then */
 PJRT_Event *vt_failed_event(PJRT_Error_Code code, const char *message);
 /* Why `buffer` cannot be used: deleted, or without contents. NULL when it can. */
 PJRT_Error *vt_buffer_unusable(const PJRT_Buffer *buffer, const char *what);

@@ -9,6 +9,7 @@
 
 #include "buffers.h"
 #include "callbacks.h"
+#include "pace.h"
 #include "values.h"
 
 typedef struct launch {
@@ -17,6 +18,7 @@ typedef struct launch {
   PJRT_LoadedExecutable_Execute_Args *args;
   vt_origin origin;
   uint64_t number;
+  uint32_t awaits; /* the last transfer that filled an argument */
   bool *donates; /* per parameter: donated in this launch */
   vt_launch *values; /* held while the program calls the host; NULL when values are not followed */
 } launch;
@@ -70,6 +72,7 @@ static PJRT_Error *check_argument(launch *l, size_t d, size_t i) {
                     i, logical_id(l, d) / l->executable->num_partitions);
   PJRT_Error *error = vt_buffer_unusable(buffer, "Execute()");
   if (error) return error;
+  if (buffer->transfer > l->awaits) l->awaits = buffer->transfer;
   const vt_shape *expected = l->executable->parameters[i];
   if (expected && expected->device_bytes != buffer->shape->device_bytes)
     return vt_error(PJRT_Error_Code_INVALID_ARGUMENT,
@@ -182,10 +185,17 @@ static vt_launch *follow_values(const launch *l) {
                        (PJRT_Buffer *const *const *)l->args->argument_lists, l->number);
 }
 
+static void number_outputs(const launch *l) {
+  for (size_t d = 0; d < l->args->num_devices; d++)
+    for (size_t o = 0; o < l->executable->num_outputs; o++)
+      l->args->output_lists[d][o]->execution = (uint32_t)l->number;
+}
+
 /* The execution happens: outputs take the place of what is donated. */
 static void happen(launch *l) {
   vt_launch *values = follow_values(l);
   donate(l);
+  number_outputs(l);
   if (!values) return;
   vt_launch_fill(values, l->args->output_lists);
   if (calls_host(l->args))
@@ -202,16 +212,17 @@ static int64_t profiler_context(const PJRT_LoadedExecutable_Execute_Args *args) 
   return -1;
 }
 
-static uint64_t record_execution(const launch *l) {
+static vt_event event_of(const launch *l) {
   bool one = l->args->num_devices == 1;
-  return vt_record(&(vt_event){.kind = VT_EXECUTE,
-                               .bytes = l->executable->temp_bytes,
-                               .address = profiler_context(l->args),
-                               .subject = l->number,
-                               .stack = l->origin.stack,
-                               .program = l->origin.program,
-                               .device = one ? device_of(l, 0)->description->id : -1,
-                               .host_ns = -1});
+  return (vt_event){.kind = VT_EXECUTE,
+                    .bytes = l->executable->temp_bytes,
+                    .address = profiler_context(l->args),
+                    .subject = l->number,
+                    .stack = l->origin.stack,
+                    .program = l->origin.program,
+                    .device = one ? device_of(l, 0)->description->id : -1,
+                    .awaits_transfer = l->awaits,
+                    .host_ns = -1};
 }
 
 /* Everything that happens on the devices. Takes the lock. */
@@ -221,7 +232,8 @@ static PJRT_Error *run(launch *l) {
   l->number = ++launches;
   PJRT_Error *error = check_arguments(l);
   if (!error) {
-    uint64_t event = record_execution(l);
+    vt_event executed = event_of(l);
+    uint64_t event = vt_record(&executed);
     error = place_outputs(l);
     if (!error) error = reserve_temporaries(l, event);
     if (error)
@@ -239,13 +251,30 @@ static PJRT_Error *call_host(launch *l) {
   PJRT_Error *error = NULL;
   uint16_t why = !vt_values_on ? VT_WHY_OFF : !l->values ? VT_WHY_FORGOTTEN : VT_WHY_LEAVING;
   if (l->values && vt_python_alive() && !vt_is_leaving())
-    VT_WITH_PYTHON(why = vt_python.call_host(l->args, l->values, l->origin.stack, &error));
+    VT_PAUSED(
+        VT_WITH_PYTHON(why = vt_python.call_host(l->args, l->values, l->origin.stack, &error)));
   if (why) error = vt_run_host_callbacks(l->args, l->origin, why);
   if (!l->values) return error;
   pthread_mutex_lock(&vt_lock);
   vt_launch_let_go(l->values);
   pthread_mutex_unlock(&vt_lock);
   return error;
+}
+
+/* With pace: the outputs are there when the devices will have run the program, and the host is only so
+ * far ahead of them. Returns when that is. */
+static int64_t keep_pace(const launch *l) {
+  if (!vt_pace_on || !vt_python_alive()) return 0;
+  vt_event event = event_of(l);
+  event.time_ns = vt_now();
+  volatile int64_t ready_ns = 0;
+  int64_t until_ns = 0;
+  VT_WITH_PYTHON(ready_ns = vt_python.place_execution(&event, &until_ns));
+  for (size_t d = 0; d < l->args->num_devices; d++)
+    for (size_t o = 0; o < l->executable->num_outputs; o++)
+      l->args->output_lists[d][o]->ready_ns = ready_ns;
+  vt_pace_wait(until_ns);
+  return ready_ns;
 }
 
 /* Executions whose programs have few parameters need no heap for the donation flags. */
@@ -275,9 +304,10 @@ PJRT_Error *PJRT_LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args *ar
       pthread_mutex_unlock(&vt_lock);
     }
   }
+  int64_t ready_ns = error ? 0 : keep_pace(&l);
   if (!error && args->device_complete_events)
     for (size_t d = 0; d < args->num_devices; d++)
-      args->device_complete_events[d] = &vt_ready_event;
+      args->device_complete_events[d] = vt_event_at(ready_ns);
   vt_may_stay();
   return error;
 }

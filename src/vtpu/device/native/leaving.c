@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "core.h"
+#include "pace.h"
 #include "writer.h"
 
 #if PY_VERSION_HEX >= 0x030d0000
@@ -68,6 +69,7 @@ static void begin_child(void) {
   vt_log_close();
   vt_log_forget();
   vt_writer_forked();
+  vt_pace_forked();
   open_locks();
 }
 

@@ -19,6 +19,11 @@ int64_t vt_now(void) {
   return ns - began;
 }
 
+struct timespec vt_deadline(int64_t at_ns) {
+  int64_t ns = began + at_ns;
+  return (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+}
+
 uint64_t vt_record(const vt_event *event) {
   if (is_closed) return first_number;
   if (num_events == capacity) {
@@ -32,6 +37,7 @@ uint64_t vt_record(const vt_event *event) {
     capacity = grown;
   }
   events[num_events] = *event;
+  if (!event->thread) events[num_events].cpu_ns = -1;
   if (!event->time_ns) events[num_events].time_ns = vt_now();
   vt_writer_notice(++num_events);
   return first_number + num_events - 1;
@@ -45,8 +51,20 @@ void vt_record_alone(const vt_event *event) {
 
 void vt_complete_event(uint64_t number, int64_t host_ns, uint8_t flags) {
   if (number - first_number >= num_events) return;
-  events[number - first_number].host_ns = host_ns;
-  events[number - first_number].flags |= flags;
+  vt_event *event = &events[number - first_number];
+  vt_host_time here = vt_host_time_now();
+  event->host_ns = host_ns;
+  event->flags |= flags;
+  event->thread = here.thread;
+  event->cpu_ns = here.cpu_ns;
+}
+
+bool vt_is_waiting_on(const vt_event *wait) {
+  if (!num_events) return false;
+  const vt_event *last = &events[num_events - 1];
+  return last->kind == VT_WAIT && last->thread == wait->thread &&
+         last->awaits_execution == wait->awaits_execution &&
+         last->awaits_transfer == wait->awaits_transfer;
 }
 
 size_t vt_pending(void) { return num_events; }

@@ -66,8 +66,8 @@ static PLUGIN_Profiler_Error *stop(PLUGIN_Profiler_Stop_Args *args) {
   free(profiler->data);
   profiler->data = NULL;
   profiler->size = 0;
-  PJRT_Error *error =
-      vt_python.end_profile(profiler->session, &profiler->data, &profiler->size);
+  PJRT_Error *error;
+  VT_PAUSED(error = vt_python.end_profile(profiler->session, &profiler->data, &profiler->size));
   profiler->session = 0;
   return as_profiler_error(error);
 }

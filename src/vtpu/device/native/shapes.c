@@ -141,12 +141,14 @@ const vt_shape *vt_shape_at(size_t id) {
 static const vt_shape *ask_python(PJRT_Buffer_Type type, const int64_t *dims, size_t rank,
                                   const char *text, PJRT_Error **error) {
   const vt_shape *volatile shape = NULL;
+  vt_pause_begin();
   if (!vt_python_alive())
     *error = vt_error(PJRT_Error_Code_UNAVAILABLE, "vtpu: Python is shutting down");
   else if (text)
     VT_WITH_PYTHON(shape = vt_python.shape_with_layout(type, dims, rank, text, error));
   else
     VT_WITH_PYTHON(shape = vt_python.default_shape(type, dims, rank, error));
+  vt_pause_end();
   return shape;
 }
 

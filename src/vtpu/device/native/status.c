@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core.h"
+#include "pace.h"
 
 vt_upcalls vt_python;
 pthread_mutex_t vt_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -69,11 +70,13 @@ const char *vt_human_bytes(int64_t bytes, char out[32]) {
   return out;
 }
 
-/* ---- events: everything the slice does is done when the call returns ---- */
+/* ---- events: without pace everything the slice does is done when the call returns ---- */
 
 struct PJRT_Event {
   bool is_shared;
   bool is_ready;
+  bool is_timed;
+  int64_t ready_ns; /* timed: when it is ready by itself */
   PJRT_Error_Code code;
   char *message;
   struct waiter {
@@ -91,6 +94,19 @@ PJRT_Event *vt_failed_event(PJRT_Error_Code code, const char *message) {
   if (!event) return NULL;
   *event = (PJRT_Event){.is_ready = true, .code = code, .message = strdup(message)};
   return event;
+}
+
+PJRT_Event *vt_event_at(int64_t ready_ns) {
+  if (vt_is_ready_at(ready_ns)) return &vt_ready_event;
+  PJRT_Event *event = calloc(1, sizeof *event);
+  if (!event) return &vt_ready_event;
+  event->is_timed = true;
+  event->ready_ns = ready_ns;
+  return event;
+}
+
+static bool is_ready(const PJRT_Event *event) {
+  return event->is_timed ? vt_is_ready_at(event->ready_ns) : event->is_ready;
 }
 
 static PJRT_Error *event_error(const PJRT_Event *event) {
@@ -129,14 +145,16 @@ PJRT_Error *PJRT_Event_Destroy(PJRT_Event_Destroy_Args *args) {
 }
 
 PJRT_Error *PJRT_Event_IsReady(PJRT_Event_IsReady_Args *args) {
-  args->is_ready = args->event->is_ready;
+  args->is_ready = is_ready(args->event);
   return NULL;
 }
 
 PJRT_Error *PJRT_Event_Error(PJRT_Event_Error_Args *args) { return event_error(args->event); }
 
 PJRT_Error *PJRT_Event_Await(PJRT_Event_Await_Args *args) {
-  if (!args->event->is_shared) {
+  if (args->event->is_timed) {
+    vt_pace_wait(args->event->ready_ns);
+  } else if (!args->event->is_shared) {
     pthread_mutex_lock(&vt_lock);
     while (!args->event->is_ready) pthread_cond_wait(&event_set, &vt_lock);
     pthread_mutex_unlock(&vt_lock);
@@ -146,6 +164,10 @@ PJRT_Error *PJRT_Event_Await(PJRT_Event_Await_Args *args) {
 
 PJRT_Error *PJRT_Event_OnReady(PJRT_Event_OnReady_Args *args) {
   PJRT_Event *event = args->event;
+  if (event->is_timed) {
+    bool is_kept = vt_pace_call(event->ready_ns, args->callback, args->user_arg);
+    return is_kept ? NULL : vt_no_memory();
+  }
   if (!event->is_shared) {
     pthread_mutex_lock(&vt_lock);
     if (!event->is_ready) {
@@ -207,7 +229,7 @@ static PJRT_Error *no_python(void) {
   PJRT_Error *function(function##_Args *args) {                 \
     if (!vt_python_alive()) return no_python();                 \
     PJRT_Error *volatile error = NULL;                          \
-    VT_WITH_PYTHON(error = vt_python.member(args));             \
+    VT_PAUSED(VT_WITH_PYTHON(error = vt_python.member(args)));  \
     vt_may_stay();                                              \
     return error;                                               \
   }

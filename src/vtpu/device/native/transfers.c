@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "buffers.h"
+#include "pace.h"
 #include "values.h"
 
 typedef struct transfer {
@@ -15,21 +16,45 @@ typedef struct transfer {
   uint16_t why;
 } transfer;
 
-static void record(transfer t) {
+static uint32_t transfers; /* that filled a buffer so far; guarded by vt_lock */
+
+/* With pace: when a transfer is done whose source is there at `source_ns`. */
+static int64_t keep_pace(vt_event event, uint32_t number, int64_t source_ns) {
+  if (!vt_pace_on || !vt_python_alive()) return 0;
+  volatile int64_t ready_ns = 0;
+  event.time_ns = vt_now();
+  VT_WITH_PYTHON(ready_ns = vt_python.place_transfer(&event, number, source_ns));
+  return ready_ns;
+}
+
+/* Returns when the transfer is done, see vt_event_at. */
+static int64_t record(transfer t) {
+  vt_host_time here = vt_host_time_now();
+  bool is_read = t.kind == VT_DEVICE_TO_HOST;
   pthread_mutex_lock(&vt_lock);
-  vt_record(&(vt_event){.kind = t.kind,
-                        .flags = (uint8_t)(t.buffer->memory->kind | t.flags),
-                        .time_ns = t.began,
-                        .host_ns = vt_now() - t.began,
-                        .bytes = t.bytes,
-                        .address = -1,
-                        .subject = t.buffer->id,
-                        .stack = t.stack,
-                        .device = t.buffer->memory->device->description->id,
-                        .detail = t.buffer->shape->id,
-                        .why = t.why});
+  if (!is_read) t.buffer->transfer = ++transfers;
+  vt_event event = {.kind = t.kind,
+                    .flags = (uint8_t)(t.buffer->memory->kind | t.flags),
+                    .time_ns = t.began,
+                    .host_ns = vt_now() - t.began,
+                    .bytes = t.bytes,
+                    .address = -1,
+                    .subject = t.buffer->id,
+                    .stack = t.stack,
+                    .device = t.buffer->memory->device->description->id,
+                    .detail = t.buffer->shape->id,
+                    .why = t.why,
+                    .thread = here.thread,
+                    .cpu_ns = here.cpu_ns,
+                    .awaits_execution = is_read ? t.buffer->execution : 0,
+                    .awaits_transfer = is_read ? t.buffer->transfer : 0};
+  vt_record(&event);
+  uint32_t number = is_read ? 0 : t.buffer->transfer;
   pthread_mutex_unlock(&vt_lock);
+  int64_t ready_ns = keep_pace(event, number, is_read ? t.buffer->ready_ns : 0);
+  if (!is_read) t.buffer->ready_ns = ready_ns;
   vt_may_stay();
+  return ready_ns;
 }
 
 /* ---- host to device ---- */
@@ -238,9 +263,8 @@ PJRT_Error *PJRT_Buffer_ToHostBuffer(PJRT_Buffer_ToHostBuffer_Args *args) {
   error = vt_buffer_read(buffer, args->dst, args->host_layout, &why);
   if (error && !why) return error;
   int64_t began = vt_now(); /* computing a value is nothing that happens on the slice */
-  record((transfer){VT_DEVICE_TO_HOST, buffer, (int64_t)size, began, stack,
-                    size ? value_flag(why) : 0, why});
-  args->event = &vt_ready_event;
+  args->event = vt_event_at(record((transfer){VT_DEVICE_TO_HOST, buffer, (int64_t)size, began, stack,
+                                              size ? value_flag(why) : 0, why}));
   return error; /* of what is unknown: the slice would have sent it all the same */
 }
 
@@ -256,9 +280,8 @@ PJRT_Error *PJRT_Buffer_CopyRawToHost(PJRT_Buffer_CopyRawToHost_Args *args) {
   int64_t began = vt_now();
   uint32_t stack = vt_stack_here();
   memset(args->dst, 0, (size_t)args->transfer_size);
-  record((transfer){VT_DEVICE_TO_HOST, args->buffer, args->transfer_size, began, stack,
-                    VT_FLAG_FABRICATED, VT_WHY_RAW});
-  args->event = &vt_ready_event;
+  args->event = vt_event_at(record((transfer){VT_DEVICE_TO_HOST, args->buffer, args->transfer_size,
+                                              began, stack, VT_FLAG_FABRICATED, VT_WHY_RAW}));
   return NULL;
 }
 
@@ -271,16 +294,22 @@ static PJRT_Error *copy_to(PJRT_Buffer *from, PJRT_Memory *memory, PJRT_Buffer *
   uint32_t stack = vt_stack_here();
   *to = vt_buffer_new(from->shape, memory, stack, &error);
   if (!*to) return error;
+  vt_host_time here = vt_host_time_now();
   pthread_mutex_lock(&vt_lock);
   (*to)->value = vt_value_retain(from->value);
-  vt_record(&(vt_event){
+  (*to)->transfer = ++transfers;
+  vt_event event = {
       .kind = VT_COPY,
       .flags = (uint8_t)(memory->kind | from->memory->kind << VT_FLAG_SOURCE_SHIFT),
       .time_ns = began, .host_ns = vt_now() - began, .bytes = from->shape->device_bytes,
       .address = -1, .subject = (*to)->id, .stack = stack,
       .device = memory->device->description->id,
-      .detail = (uint32_t)from->memory->device->description->id});
+      .detail = (uint32_t)from->memory->device->description->id,
+      .thread = here.thread, .cpu_ns = here.cpu_ns,
+      .awaits_execution = from->execution, .awaits_transfer = from->transfer};
+  vt_record(&event);
   pthread_mutex_unlock(&vt_lock);
+  (*to)->ready_ns = keep_pace(event, (*to)->transfer, from->ready_ns);
   return NULL;
 }
 

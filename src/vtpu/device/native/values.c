@@ -278,7 +278,7 @@ static vt_bytes *bytes_of(vt_value *value, uint16_t *why) {
       return NULL;
     }
     atomic_fetch_add(&computing, 1);
-    VT_WITH_PYTHON(vt_python.compute(value));
+    VT_PAUSED(VT_WITH_PYTHON(vt_python.compute(value)));
     atomic_fetch_sub(&computing, 1);
   }
   pthread_mutex_lock(&vt_lock);
