@@ -48,13 +48,18 @@ def timed(trips: int = 3, name: str = DUMP) -> TimedProgram:
 
 
 def timeline(
-    steps: int = 3, devices: int = 2, trips: int = 3, name: str = DUMP, **parts: Any
+    steps: int = 3,
+    devices: int = 2,
+    trips: int = 3,
+    name: str = DUMP,
+    gap_s: float = 1e-3,
+    **parts: Any,
 ) -> DeviceTimeline:
-    """A training loop: on every device one execution per step, a millisecond apart, with its batch."""
+    """A training loop: on every device one execution per step, `gap_s` apart, with its batch."""
     program = timed(trips, name)
     assert program.time is not None
     seconds = program.time.total.seconds
-    starts = [step * (seconds + 1e-3) for step in range(steps)]
+    starts = [step * (seconds + gap_s) for step in range(steps)]
     executions = tuple(
         Execution(
             number=step + 1,

@@ -72,7 +72,7 @@ def test_every_device_has_its_steps_programs_operations_and_transfers():
 
 def test_a_step_reaches_to_the_next_so_that_its_idle_time_is_part_of_it():
     events = device_plane(profile_space(timeline(steps=3))).line("Steps").events
-    assert events.end_ps[:-1].tolist() == events.offset_ps[1:].tolist()
+    assert (events.offset_ps[1:] - events.end_ps[:-1]).tolist() == [1, 1]
 
 
 def test_the_passes_of_a_loop_are_all_there():

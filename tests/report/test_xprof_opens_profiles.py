@@ -82,6 +82,14 @@ def test_the_overview_has_the_steps_and_their_time(xprof):
     assert xprof["facts"]["is_training"] == "true"
 
 
+def test_steps_without_a_gap_have_their_own_operations(tmp_path):
+    seconds = timed(TRIPS).time.total.seconds
+    found = asked(profile_space(timeline(STEPS, DEVICES, TRIPS, gap_s=0.0)), tmp_path)
+    assert [row["tcComputeTimeMs"] for row in found["steps"]] == [
+        pytest.approx(seconds * 1e3, rel=1e-3) for _ in range(STEPS)
+    ]
+
+
 def test_the_overview_says_that_times_are_modelled_and_nothing_else_is_wrong(xprof):
     [said] = xprof["diagnostics"]
     assert said["severity"] == "WARNING"

@@ -12,7 +12,7 @@ EVENT_DTYPE = np.dtype(
         ("time_ns", "<i8"),  # when it began, on the host's monotonic clock
         ("host_ns", "<i8"),  # how long it kept the calling thread, measured on this machine
         ("bytes", "<i8"),
-        ("address", "<i8"),  # of a buffer in its device's HBM
+        ("address", "<i8"),  # of a buffer in its device's HBM; of an execution see EventKind
         ("subject", "<u8"),  # buffer; of an execution its number
         ("stack", "<u4"),  # 0: no Python frame
         ("program", "<u4"),  # 0: none
@@ -43,7 +43,7 @@ class EventKind(IntEnum):
     """
 
     COMPILE = 1  # bytes: the program as sent
-    EXECUTE = 2  # bytes: temporaries per device
+    EXECUTE = 2  # bytes: temporaries per device; address: its number to JAX's profiler, if positive
     ALLOCATE = 3  # bytes: as placed, padding included; detail: shape
     FREE = 4  # the same
     HOST_TO_DEVICE = 5  # bytes: as the host holds them; detail: shape

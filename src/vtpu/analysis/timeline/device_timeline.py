@@ -77,7 +77,8 @@ class HostWork(StrEnum):
 class HostSpan:
     """What kept the host: which work, of what, from which line of the user's program.
 
-    `execution` is the number of what it launched; `bytes` what it moved; each None where there is none.
+    `execution` is the number of what it launched; `context` that of the call to JAX's profiler while it
+    traced; `bytes` what it moved; each None where there is none.
     """
 
     work: HostWork
@@ -86,6 +87,7 @@ class HostSpan:
     name: str = ""
     line: str = ""
     execution: int | None = None
+    context: int | None = None
     step: int | None = None
     bytes: int | None = None
 

@@ -312,9 +312,15 @@ def _host(
             name=names.get(int(event["program"]), ""),
             line=str(line) if line.line else "",
             execution=number,
+            context=_context(event) if number is not None else None,
             step=None if number is None else steps.get(number),
             bytes=int(event["bytes"]) if has_bytes else None,
         )
+
+
+def _context(event: np.void) -> int | None:
+    number = int(event["address"])
+    return number if number > 0 else None
 
 
 def _notes(recording: Recording) -> tuple[str, ...]:

@@ -204,11 +204,19 @@ static void happen(launch *l) {
     vt_launch_let_go(values);
 }
 
+/* The number by which JAX's profiler links the call to what the host did around it; -1: none. */
+static int64_t profiler_context(const PJRT_LoadedExecutable_Execute_Args *args) {
+  for (const PJRT_Extension_Base *e = args->extension_start; e; e = e->next)
+    if (e->type == PJRT_Extension_Type_Profiler)
+      return ((const PJRT_Profiler_Extension *)e)->traceme_context_id;
+  return -1;
+}
+
 static vt_event event_of(const launch *l) {
   bool one = l->args->num_devices == 1;
   return (vt_event){.kind = VT_EXECUTE,
                     .bytes = l->executable->temp_bytes,
-                    .address = -1,
+                    .address = profiler_context(l->args),
                     .subject = l->number,
                     .stack = l->origin.stack,
                     .program = l->origin.program,

@@ -29,6 +29,9 @@ from vtpu.report.profiles.operations import PS_PER_S, ProgramEvents, Template, b
 
 LAUNCH = 12  # of tsl's ContextType: what links a launch on the host to its executions
 _STEPS, _MODULES, _OPS, _ASYNC, _TRANSFERS = range(1, 6)
+Spans = list[tuple[int, int]]
+"""Begins and durations, picoseconds."""
+
 _BASES = {
     Basis.MODELLED: "modelled",
     Basis.MEASURED: "measured on this machine: how long the call kept the host",
@@ -79,12 +82,13 @@ class _Maker:
         mine.sort(key=lambda e: e.start_s)
         details = choose_details([e.program for e in mine], self._sizes, self._most_events)
         templates = [self._template(e.program, d) for e, d in zip(mine, details, strict=True)]
+        spans = _apart([(e.start_s, e.end_s) for e in mine])
         transfers = [t for t in self._timeline.transfers if t.device == device.id]
         lines = (
             self._line(_STEPS, "Steps", self._steps(mine)),
-            self._line(_MODULES, "XLA Modules", self._modules(mine)),
-            self._line(_OPS, "XLA Ops", _operations(mine, templates, is_async=False)),
-            self._line(_ASYNC, "Async XLA Ops", self._async(mine, templates)),
+            self._line(_MODULES, "XLA Modules", self._modules(mine, spans)),
+            self._line(_OPS, "XLA Ops", _operations(spans, templates, is_async=False)),
+            self._line(_ASYNC, "Async XLA Ops", self._async(mine, spans, templates)),
             self._line(_TRANSFERS, "Transfers", self._transfers(transfers)),
         )
         left = sum(self._left_out(e.program, d) for e, d in zip(mine, details, strict=True))
@@ -116,7 +120,7 @@ class _Maker:
         events = self._programs.get(program)
         if events is None:
             return None
-        return events.whole() if detail.is_whole else events.template(detail.passes)
+        return events.whole if detail.is_whole else events.template(detail.passes)
 
     def _left_out(self, program: int, detail: Detail) -> int:
         events = self._programs.get(program)
@@ -124,12 +128,12 @@ class _Maker:
             return 0
         return events.count(None) - (1 if detail.is_whole else events.count(detail.passes))
 
-    def _modules(self, executions: Sequence[Execution]) -> Events:
+    def _modules(self, executions: Sequence[Execution], spans: Spans) -> Events:
         return collect(
             Entry(
                 metadata=self._module_kind(e.program),
-                offset_ps=_ps(e.start_s),
-                duration_ps=_ps(e.end_s) - _ps(e.start_s),
+                offset_ps=begin,
+                duration_ps=duration,
                 stats={
                     "run_id": e.number,
                     "_ct": LAUNCH,
@@ -137,7 +141,7 @@ class _Maker:
                     "vtpu_time_basis": _BASES.get(e.basis, str(e.basis)),
                 },
             )
-            for e in executions
+            for e, (begin, duration) in zip(executions, spans, strict=True)
         )
 
     def _module_kind(self, key: int) -> int:
@@ -156,19 +160,18 @@ class _Maker:
                 ends[e.step] = e.end_s
         numbers = sorted(begins, key=lambda step: begins[step])
         until = [*(begins[n] for n in numbers[1:]), *(ends[n] for n in numbers[-1:])]
+        spans = _apart([(begins[n], end) for n, end in zip(numbers, until, strict=True)])
         return collect(
-            Entry(
-                metadata=self._kinds.named(str(n)),
-                offset_ps=_ps(begins[n]),
-                duration_ps=_ps(end) - _ps(begins[n]),
-            )
-            for n, end in zip(numbers, until, strict=True)
+            Entry(metadata=self._kinds.named(str(n)), offset_ps=begin, duration_ps=duration)
+            for n, (begin, duration) in zip(numbers, spans, strict=True)
         )
 
     # ---- operations and transfers ----
 
-    def _async(self, mine: list[Execution], templates: list[Template | None]) -> Events:
-        events = _operations(mine, templates, is_async=True)
+    def _async(
+        self, mine: list[Execution], spans: Spans, templates: list[Template | None]
+    ) -> Events:
+        events = _operations(spans, templates, is_async=True)
         rows = np.arange(len(events))
         names = np.empty(len(events), object)
         parts = [
@@ -197,20 +200,19 @@ class _Maker:
         )
 
 
-def _operations(
-    executions: list[Execution], templates: list[Template | None], *, is_async: bool
-) -> Events:
-    """The operations of all executions, one after the other."""
+def _operations(spans: Spans, templates: list[Template | None], *, is_async: bool) -> Events:
+    """The operations of all executions, one after the other. None ends after its execution."""
     parts = [
-        (t.metadata[w], t.offset_ps[w] + _ps(e.start_s), t.duration_ps[w])
-        for e, t in zip(executions, templates, strict=True)
+        (t.metadata[w], start, np.minimum(start + t.duration_ps[w], begin + duration) - start)
+        for (begin, duration), t in zip(spans, templates, strict=True)
         if t is not None
         for w in [t.is_async == is_async]
+        for start in [t.offset_ps[w] + begin]
     ]
     if not parts:
         return Events()
     metadata, offset, duration = (np.concatenate(c) for c in zip(*parts, strict=True))
-    return Events(metadata, offset, duration)
+    return Events(metadata, offset, np.maximum(duration, 0))
 
 
 def _describe_module(key: int, program: TimedProgram | None) -> EventMetadata:
@@ -222,6 +224,20 @@ def _describe_module(key: int, program: TimedProgram | None) -> EventMetadata:
         stats["vtpu_calibration"] = program.time.calibration
         stats["vtpu_operations_without_model"] = len(program.time.without_model)
     return EventMetadata(name=f"{program.name}({program.id})", stats=stats)
+
+
+def _apart(spans: Sequence[tuple[float, float]]) -> Spans:
+    """Begins and durations of what happens one after the other, a picosecond apart at least.
+
+    XProf takes what begins when another ends to be in that one.
+    """
+    begins = [_ps(start) for start, _ in spans]
+    ends = [_ps(end) for _, end in spans]
+    limits = [begin - 1 for begin in begins[1:]] + ends[-1:]
+    return [
+        (begin, max(0, min(end, limit) - begin))
+        for begin, end, limit in zip(begins, ends, limits, strict=True)
+    ]
 
 
 def _ps(seconds: float) -> int:

@@ -19,6 +19,7 @@ from vtpu.report.profiles.operations import PS_PER_S
 _MODULE = 1  # of HloProto and of HloModuleProtoWithConfig
 _ASSIGNMENT = 3  # of HloProto
 _STEP = "step"
+_CALL = 14  # of tsl's ContextType: what links a call of JAX to what a plugin did for it
 
 
 def host_plane(
@@ -60,6 +61,8 @@ def _entry(span: HostSpan, kinds: Kinds, *, is_root: bool) -> Entry:
         stats["bytes_transferred"] = span.bytes
     if span.execution is not None:
         stats |= {"_pt": LAUNCH, "_p": span.execution, "run_id": span.execution}
+    if span.context is not None:
+        stats |= {"_ct": _CALL, "_c": span.context}
     if is_root and span.step is not None:
         stats |= {"_r": 1, "step_num": span.step}
     return Entry(

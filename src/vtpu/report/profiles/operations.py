@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +70,7 @@ class ProgramEvents:
             )
         return self._templates[most_passes]
 
+    @cached_property
     def whole(self) -> Template:
         """One event for all operations of an execution."""
         number = self._kinds.add(self._whole())
