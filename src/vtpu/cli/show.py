@@ -22,9 +22,11 @@ def show_command(
     from vtpu.report.terminal import report_recording
 
     loaded = load(recording)
-    report_recording(loaded, str(recording), json, timing=timing_of(host_speed))
+    timing = timing_of(host_speed)
+    report_recording(loaded, str(recording), json, timing=timing)
     if xprof or perfetto:
         from vtpu.report.profiles.recorded import ProfileFiles, write_profiles
 
-        for line in write_profiles(loaded, ProfileFiles(xprof, perfetto)):
+        files = ProfileFiles(xprof, perfetto)
+        for line in write_profiles(loaded, files, timing.host_speed):
             print(line, file=sys.stderr if json == "-" else sys.stdout)

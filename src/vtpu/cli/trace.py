@@ -151,7 +151,7 @@ def _compare(summary: MeasuredProfile, against: Path) -> Comparison:
     from vtpu.analysis.timeline.times import program_times
 
     recording = load(against)
-    return compare_with_recording(summary, recording, program_times(recording.run))
+    return compare_with_recording(summary, recording, program_times(recording))
 
 
 def _write_perfetto(read: list[ReadProfile], path: Path) -> None:

@@ -4,27 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from vtpu.analysis.time.programs import time_of
+from vtpu.analysis.run.program_times import ProgramTimes
 from vtpu.clock.program_time import ProgramTime
-from vtpu.recording.recording import ProgramRecord, RunRecord
+from vtpu.recording.recording import ProgramRecord, Recording
 
 Times = Callable[[ProgramRecord], ProgramTime | None]
 """What an execution of a program takes; None where there is no model of it."""
 
 
 def without_times(_program: ProgramRecord) -> ProgramTime | None:
-    """No program has a model: executions are shown where the host made them."""
+    """No program has a model."""
     return None
 
 
-def program_times(run: RunRecord) -> Times:
-    """The times of a run's programs on its slice."""
-    known: dict[str, ProgramTime | None] = {}
-
-    def of(program: ProgramRecord) -> ProgramTime | None:
-        key = program.key or str(program.number)
-        if key not in known:
-            known[key] = time_of(program, run)
-        return known[key]
-
-    return of
+def program_times(recording: Recording) -> Times:
+    """The times of a recording's programs on its slice, by the cost model."""
+    times = ProgramTimes(recording)
+    return lambda program: times.of(program.number)

@@ -30,14 +30,16 @@ class ProfileFiles:
 
 
 def write_profiles(
-    recording: Recording, files: ProfileFiles, times: Times | None = None
+    recording: Recording, files: ProfileFiles, host_speed: float = 1.0
 ) -> tuple[str, ...]:
     """Writes the profiles of a recording. Sentences on what was written and how to open it.
+
+    `host_speed`: how much faster the slice's host computes than this machine.
 
     Raises:
         UsageError: a file cannot be written.
     """
-    space = recording_space(recording, times)
+    space = recording_space(recording, host_speed=host_speed)
     said: list[str] = []
     if files.xprof:
         host, began = socket.gethostname(), recording.run.started_unix_s
@@ -49,10 +51,17 @@ def write_profiles(
     return tuple(said)
 
 
-def recording_space(recording: Recording, times: Times | None = None) -> Space:
+def recording_space(
+    recording: Recording, times: Times | None = None, host_speed: float = 1.0
+) -> Space:
     """The profile of a whole recording."""
-    times = times or program_times(recording.run)
-    return profile_space(recorded_timeline(recording, times, host_name=socket.gethostname()))
+    timeline = recorded_timeline(
+        recording,
+        times or program_times(recording),
+        host_name=socket.gethostname(),
+        host_speed=host_speed,
+    )
+    return profile_space(timeline)
 
 
 def session_profile(recording: Recording, began_ns: int, began_unix_ns: int) -> bytes:
@@ -62,7 +71,7 @@ def session_profile(recording: Recording, began_ns: int, began_unix_ns: int) -> 
     """
     window = Window(began_ns, began_unix_ns)
     timeline = recorded_timeline(
-        recording, program_times(recording.run), host_name=socket.gethostname(), window=window
+        recording, program_times(recording), host_name=socket.gethostname(), window=window
     )
     thread = threading.main_thread().native_id or 1
     return encode_space(session_space(timeline, thread))
