@@ -1,91 +1,48 @@
-"""What the virtual clock costs per execution: live with --pace, and after the run from its recording.
+"""Time to cost a compiled program: a training step of a decoder with its layers unrolled.
 
-    python -m benchmarks.clock
+python benchmarks/clock.py [LAYERS] [MODULE.hlo.pb]
 
-Live: CPU time of a cached execution of one array on one device, without and with pace, and their difference.
-Afterwards: CPU time of putting a recorded run on the clock, per execution, and of the whole summary of its
-time (three passes, for the band). Medians.
+Without a file the step is compiled first (a minute; then it is cached).
 """
 
-import json
-import os
-import statistics
-import subprocess
 import sys
-import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
+from statistics import median
 
-from vtpu.analysis.run.program_times import ProgramTimes
-from vtpu.analysis.run.time import Timing, summarize_time
-from vtpu.analysis.run.virtual_clock import run_on_clock
-from vtpu.analysis.source_lines import LineFinder
-from vtpu.recording.file import load_recording
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
-CALLS = 20_000
-REPEATS = 7
+from benchmarks.models import compile_step, read_table
 
-CHILD = """
-import json, sys, time
-import jax, numpy as np
+from vtpu.analysis.time.programs import machine_of_slice
+from vtpu.chips import parse_slice
+from vtpu.clock.program import program_time
+from vtpu.reading.modules import read_wrapped_module
 
-calls, repeats = json.loads(sys.argv[1])
-f = jax.jit(lambda x: x + 1)
-x = jax.device_put(np.ones((8, 128), np.float32))
-jax.block_until_ready(f(x))
-times = []
-for _ in range(repeats):
-    began = time.thread_time()
-    for _ in range(calls):
-        y = f(x)
-    times.append((time.thread_time() - began) / calls * 1e6)
-    y.block_until_ready()
-print(json.dumps(times))
-"""
-
-
-def live(pace, out=""):
-    """Microseconds of CPU time per execution."""
-    environment = {"JAX_PLATFORMS": "vtpu", "VTPU_ON": "v5e-1", "VTPU_REPORT": "off"}
-    environment |= {"VTPU_PACE": pace, "VTPU_OUT": out, "VTPU_VALUES": "zeros"}
-    command = [sys.executable, "-c", CHILD, json.dumps((CALLS, REPEATS))]
-    ended = subprocess.run(
-        command, env={**os.environ, **environment}, check=True, capture_output=True, text=True
-    )
-    return statistics.median(json.loads(ended.stdout))
-
-
-def afterwards(path):
-    """Microseconds of CPU time per execution: one pass of the clock, and the summary of time."""
-    recording = load_recording(path)
-    durations, lines = ProgramTimes(recording), LineFinder(recording)
-    executions = CALLS * REPEATS
-
-    def cost(work):
-        began = time.process_time()
-        work()
-        return (time.process_time() - began) / executions * 1e6
-
-    return (
-        statistics.median(cost(lambda: run_on_clock(recording, durations)) for _ in range(3)),
-        cost(lambda: summarize_time(recording, lines, Timing())),
-    )
+TABLE = Path(__file__).parent / "models" / "examples" / "llama2-7b-v5e-64.toml"
+ROUNDS = 5
 
 
 def main():
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "run.vtpu"
-        without = statistics.median(live("off", str(path)) for _ in range(3))
-        paced = statistics.median(live("on") for _ in range(3))
-        print(
-            f"an execution {without:.1f} us, with pace {paced:.1f} us: "
-            f"the clock takes {paced - without:.1f} us"
-        )
-        once, whole = afterwards(path)
-        print(
-            f"afterwards: {once:.1f} us per execution on the clock, {whole:.1f} us for its summary"
-        )
+    layers = int(sys.argv[1]) if len(sys.argv) > 1 else 32
+    model, run = read_table(TABLE)
+    if len(sys.argv) > 2:
+        hlo = Path(sys.argv[2]).read_bytes()
+    else:
+        hlo = compile_step(replace(model, layers=layers), replace(run, scan_layers=False)).hlo
+    reading, costing = [], []
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        module = read_wrapped_module(hlo)
+        read = time.perf_counter()
+        found = program_time(module, machine_of_slice(parse_slice(run.slice_name)))
+        costing.append(time.perf_counter() - read)
+        reading.append(read - began)
+    print(
+        f"{len(module.by_id):,} instructions: read in {median(reading):.2f} s, "
+        f"costed in {median(costing):.2f} s (modelled {found.total.seconds * 1e3:.1f} ms)"
+    )
 
 
-if __name__ == "__main__":
-    main()
+main()

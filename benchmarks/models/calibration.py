@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.models.model import Model
 from benchmarks.models.run import Run
-from benchmarks.models.tables import Fields, Table, TableError, read_model, read_run
+from benchmarks.models.tables import Fields, Table, TableError, is_of_model, read_model, read_run
 from benchmarks.models.weights import count_parameters
 
 # MaxText at 76bd53b0f (December 2023), `MaxText/layers`: one norm for attention and MLP, which run side by
@@ -45,10 +45,10 @@ def from_calibration(
     if row.get("model") not in models:
         raise TableError(f"row {row.get('id')} has no model of {', '.join(models)}")
     described = models[row["model"]]
-    model = _model(row["model"], described)
     configured = _configured(row, rows)
     config = dict(configured.get("config", {}))
-    config.pop("global_parameter_scale", None)  # the model's widths have it in them
+    changes = {key: config.pop(key) for key in [*config] if is_of_model(key)}
+    model = _model(row["model"], described, changes)
     for given, name in (
         ("per_device_batch", "per_device_batch_size"),
         ("sequence", "max_target_length"),
@@ -110,15 +110,15 @@ def _kernel(described: Table) -> Fields:
     return {"attention": found} if found else {}
 
 
-def _model(name: str, described: Table) -> Model:
+def _model(name: str, described: Table, changes: Table) -> Model:
     entries: Fields = {}
     for key, value in described.items():
         entries.update(_WORDS[key](value) if key in _WORDS else {key: value})
     if "76bd53b0f" in str(described.get("source")):
         entries = {**entries, **_MAXTEXT_2023}
-    elif name.startswith("llama3"):  # MaxText chooses the form of rope by the model's name
+    elif name.startswith(("llama3.1", "llama3.3")):  # MaxText chooses rope's form by the name
         entries["rope"] = "shifts"
-    model = read_model(entries)
+    model = read_model({**entries, **changes})
     expected = described.get("params")
     if expected and abs(count_parameters(model) / expected - 1) > _CLOSE:
         raise TableError(

@@ -13,7 +13,7 @@ from benchmarks.models.layers import ACTIVATIONS, Context
 from benchmarks.models.remat import name
 from jax.experimental.pallas.ops.tpu import megablox
 
-_TILES = (512, 1024, 1024)  # MaxText's tile_batch_seq, tile_activation_dim, tile_weight_dim
+_TILE_ROWS, _TILE = 512, 1024  # MaxText's tile_batch_seq; tile_activation_dim and tile_weight_dim
 _BALANCE = 0.01  # MaxText's load_balance_loss_weight
 _INTO = ("experts", None, "mlp")
 _OUT = ("experts", "mlp", None)
@@ -134,11 +134,10 @@ def _exchange(rows: jax.Array, room: int, moved: jax.Array, here: jax.Array) -> 
 
 
 def _megablox(rows: jax.Array, kernel: jax.Array, sizes: jax.Array) -> jax.Array:
-    """jax's Pallas kernel, on whole tiles of rows."""
-    count = rows.shape[0]
-    padded = jnp.pad(rows, ((0, -count % _TILES[0]), (0, 0)))
-    shape = (padded.shape[0], *kernel.shape[1:])
-    tiles = tuple(min(tile, size) for tile, size in zip(_TILES, shape, strict=True))
+    """jax's Pallas kernel, on whole tiles of rows. Backward it takes the same tiles the other way round."""
+    count, tile = rows.shape[0], min(_TILE, *kernel.shape[1:])
+    padded = jnp.pad(rows, ((0, -count % _TILE_ROWS), (0, 0)))
+    tiles = (_TILE_ROWS, tile, tile)
     return megablox.gmm(padded, kernel, sizes, rows.dtype, tiles)[:count]
 
 

@@ -6,6 +6,7 @@ A table has two parts, `model` and `run`. What is in neither vocabulary is an er
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields
@@ -69,6 +70,11 @@ def read_run(table: Table) -> Run:
     return _make(Run, found)
 
 
+def is_of_model(key: str) -> bool:
+    """Whether an entry describes the model and not the run."""
+    return key in _MODEL or key in {field.name for field in fields(Model)}
+
+
 def _read(part: str, table: Table, readers: Mapping[str, Reader], own: set[str]) -> Fields:
     """The fields of all entries; entries of one mesh or of the blocks come together."""
     found: Fields = {}
@@ -77,6 +83,8 @@ def _read(part: str, table: Table, readers: Mapping[str, Reader], own: set[str])
             entry = readers[key](value)
         elif key in own:
             entry = {key: tuple(value) if isinstance(value, list) else value}
+        elif _WITHOUT_EFFECT.fullmatch(key):
+            continue
         else:
             raise TableError(_unknown(f"{part} has no entry {key!r}", key, own.union(readers)))
         for name, new in entry.items():
@@ -139,16 +147,20 @@ def _unknown(what: str, name: str, known: Iterable[str]) -> str:
     return f"{what}{hint}. Known: {', '.join(names)}."
 
 
+_WITHOUT_EFFECT = re.compile(  # of MaxText's settings: on the compiled step
+    r"run_name|model_name|base_output_directory|hardware|steps|packing|enable_dropout|"
+    r".*(checkpoint|tensorboard|goodput|dataset|tokenizer|eval_|profil|metrics|schedule|warmup|"
+    r"learning_rate|log_|_seed|shuffl|gcs|hf_|grain_).*|"
+    r"adam_.*|reuse_example_batch|jax_cache_dir|global_parameter_scale|"
+    r"routed_.*|n_routing_groups|topk_routing_group|(beta|rope)_(fast|slow|factor|type|use_scale)|mscale|"
+    r"(original_)?max_position_embeddings|normalize_embedding_logits|attention_type|load_balance.*"
+)
+
 # ---- MaxText's names ----------------------------------------------------------------------------------
 
 
 def _as(name: str) -> Reader:
     return lambda value: {name: value}
-
-
-def _nothing(_: Any) -> Fields:
-    """For entries that leave the compiled step as it is."""
-    return {}
 
 
 def _only(*allowed: Any) -> Reader:
@@ -217,6 +229,7 @@ _MODEL: dict[str, Reader] = {
     "final_logits_soft_cap": lambda cap: {"logits_cap": float(cap)},
     "use_post_attn_norm": _as("post_norms"),
     "use_post_ffw_norm": _as("post_norms"),
+    "decoder_block": lambda kind: {"block": "parallel"} if kind == "default" else {},
     "use_qk_norm": lambda is_used: {"head_norms": ("query", "key") if is_used else ()},
     "kv_lora_rank": _as("kv_rank"),
     "q_lora_rank": _as("query_rank"),
@@ -251,23 +264,11 @@ _RUN: dict[str, Reader] = {
     **{f"dcn_{axis}_parallelism": _axis("dcn_mesh", axis) for axis in AXES},
     **{f"sa_block_{f.name}": _block(f.name) for f in fields(Blocks) if f.type == "int"},
     "sa_use_fused_bwd_kernel": _block("use_fused_bwd_kernel"),
+    **dict.fromkeys(("int8_training", "fused_mlp", "optimize_mesh_for_tpu_v6e"), _only(False)),
     **dict.fromkeys(
-        (
-            "dataset_type",
-            "reuse_example_batch",
-            "steps",
-            "enable_checkpointing",
-            "profiler",
-            "gcs_metrics",
-            "base_output_directory",
-            "run_name",
-            "tokenizer_type",
-            "tokenizer_path",
-            "dataset_path",
-        ),
-        _nothing,
+        ("optimizer_memory_host_offload", "parameter_memory_host_offload"), _only(False)
     ),
-    **dict.fromkeys(("int8_training", "enable_dropout"), _only(False)),
+    **{f"sa_{part}_layout": _only("HEAD_DIM_MINOR") for part in "qkv"},
     "quantization": _only(""),
     "opt_type": _only("adamw"),
     "gradient_accumulation_steps": _only(1),

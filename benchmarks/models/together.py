@@ -50,6 +50,11 @@ def _doubts_of_experts(c: Context) -> Iterator[tuple[bool, str]]:
         c.run.capacity_factor is not None and c.run.moe != "dense",
         f"capacity_factor is for moe = 'dense', and it is {c.run.moe!r}",
     )
+    odd = [axis for axis in (*TENSOR[1:], "fsdp_transpose") if c.layout.size(axis) > 1]
+    yield (
+        c.model.experts > 0 and c.run.moe != "dense" and bool(odd),
+        f"moe = {c.run.moe!r} takes whole experts or parts over tensor, and no mesh of {', '.join(odd)}",
+    )
     yield (
         c.model.experts > 0 and c.model.experts % shards != 0,
         f"{c.model.experts} experts cannot be spread over {shards} devices",

@@ -15,6 +15,7 @@ from vtpu.analysis.run.time import Timing
 from vtpu.report.json_output import run_as_json
 from vtpu.report.run_report import run_document
 from vtpu.report.text import print_document
+from vtpu.units import format_bytes
 
 
 def summary(host: HostCalls, speed: float = 1.0, durations=None, **parts) -> RunSummary:
@@ -44,7 +45,7 @@ def test_a_step_is_shown_with_its_parts_and_what_bounds_it():
         "device: busy  100.0 ms  40.0 %",
         "device: idle, the host is blocked  50.0 ms  20.0 %",
         "device: idle, the input is on its way  100.0 ms  40.0 %",
-        "link: to the devices  100.0 ms  40.0 %  1.26 GiB",
+        f"link: to the devices  100.0 ms  40.0 %  {format_bytes(crossing(100))}",
         "The input does not keep up with the device.",
         "modelled: takes, low, high",
     ):

@@ -76,6 +76,12 @@ def test_the_rest_of_a_mesh_is_fully_sharded():
             {"expert": 2},
             "3 experts cannot be spread over 2 devices",
         ),
+        (
+            {"experts": 4, "experts_per_token": 1},
+            {},
+            {"fsdp_transpose": 2},
+            "no mesh of fsdp_transpose",
+        ),
         ({}, {"per_device_batch": 0.3}, {}, "0.3 sequences are no whole batch"),
         ({}, {"per_device_batch": 0.5}, {"fsdp": 4}, "2.0 sequences cannot be spread over 4"),
         ({"embed": 63}, {}, {"fsdp": 2}, r"embedding \[128, 63\]: 63 cannot be spread over 2"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from benchmarks.models.calibration import from_calibration
@@ -33,7 +34,7 @@ PUBLIC = {
     "mixtral-8x7b-v6e-64": 46_702_792_704,
     "mixtral-8x7b-capacity-v5p-128": 46_702_792_704,
 }
-ROW = {
+ROW: dict[str, Any] = {
     "id": "row",
     "model": "llama3.1-tiny",
     "topology": "v6e:2x4",
@@ -56,7 +57,7 @@ ROW = {
     },
     "xla_flag_groups": ["MATMUL"],
 }
-MODELS = {
+MODELS: dict[str, Any] = {
     "llama3.1-tiny": {
         **MODEL,
         "mlp_activation": "silu-gated (two input matrices)",
@@ -240,6 +241,12 @@ def test_a_row_may_be_configured_as_another():
     assert from_calibration(other, MODELS, GROUPS, [ROW]) == from_calibration(ROW, MODELS, GROUPS)
     with pytest.raises(TableError, match="configured as row, which is not among the rows"):
         from_calibration(other, MODELS, GROUPS)
+
+
+def test_what_a_row_changes_of_its_model_goes_to_the_model():
+    config = {**ROW["config"], "logits_dot_in_fp32": True, "enable_checkpointing": False}
+    model, _ = from_calibration({**ROW, "config": config}, MODELS, GROUPS)
+    assert model.logits_in_float32
 
 
 @pytest.mark.parametrize(

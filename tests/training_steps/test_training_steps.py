@@ -13,6 +13,7 @@ import pytest
 from training_steps.training import EXPERTS, GEMMA2, GPT3, LATENT, MAXTEXT_2023, MODEL, RUN, TRAIN
 
 ROOT = Path(__file__).parents[2]
+FAST_COMPILE = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 FLOAT32 = {"compute_dtype": "float32"}
 STEPS = {
     "llama": (MODEL, RUN),
@@ -37,7 +38,7 @@ def losses(environment):
     ended = subprocess.run(
         [sys.executable, "-c", TRAIN, str(ROOT)],
         input=json.dumps(list(STEPS.values())),
-        env={**environment, "JAX_PLATFORMS": "cpu"},
+        env={**environment, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": FAST_COMPILE},
         capture_output=True,
         text=True,
         check=False,

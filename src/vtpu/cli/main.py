@@ -11,8 +11,8 @@ from vtpu.cli import check, demo, diff, explain, replay, run, show, slices, trac
 from vtpu.errors import VtpuError
 
 _VALUE_OPTIONS = {
-    "--on", "--host", "--out", "--json", "--values", "--values-budget", "--unknown", "--xprof",
-    "--perfetto", "--host-speed",
+    "--on", "--host", "--out", "--json", "--values", "--values-budget", "--unknown", "--host-speed",
+    "--xprof", "--perfetto",
 }  # fmt: skip
 
 app = typer.Typer(

@@ -49,14 +49,6 @@ UnknownValues = Annotated[
         "--unknown", help="What the host sees of a value that cannot be had. By default zeros."
     ),
 ]
-Xprof = Annotated[
-    Path | None,
-    typer.Option("--xprof", metavar="DIR", help="Write a profile that XProf and TensorBoard open."),
-]
-Perfetto = Annotated[
-    Path | None,
-    typer.Option("--perfetto", metavar="FILE", help="Write a trace for ui.perfetto.dev."),
-]
 HostSpeed = Annotated[
     float | None,
     typer.Option(
@@ -71,6 +63,14 @@ Pace = Annotated[
         "--pace",
         help="Wait for the slice as it would really take, so that the program's own times are those.",
     ),
+]
+Xprof = Annotated[
+    Path | None,
+    typer.Option("--xprof", metavar="DIR", help="Write a profile that XProf and TensorBoard open."),
+]
+Perfetto = Annotated[
+    Path | None,
+    typer.Option("--perfetto", metavar="FILE", help="Write a trace for ui.perfetto.dev."),
 ]
 Json = Annotated[
     str | None,

@@ -62,10 +62,10 @@ def run_command(
     values: Values = None,
     values_budget: ValuesBudget = None,
     unknown: UnknownValues = None,
-    xprof: Xprof = None,
-    perfetto: Perfetto = None,
     pace: Pace = False,
     host_speed: HostSpeed = None,
+    xprof: Xprof = None,
+    perfetto: Perfetto = None,
     module: Annotated[
         str | None,
         typer.Option("-m", metavar="MODULE", help="Run a module as `python -m` does."),

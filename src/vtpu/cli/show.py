@@ -14,9 +14,9 @@ from vtpu.cli.options import HostSpeed, Json, Perfetto, Xprof, load, timing_of
 def show_command(
     recording: Annotated[Path, typer.Argument(metavar="RECORDING", help="A file of `vtpu run`.")],
     json: Json = None,
+    host_speed: HostSpeed = None,
     xprof: Xprof = None,
     perfetto: Perfetto = None,
-    host_speed: HostSpeed = None,
 ) -> None:
     """Show the report of a recording again, or write its profile."""
     from vtpu.report.terminal import report_recording

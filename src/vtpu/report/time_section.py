@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from vtpu.analysis.run.step_time import Steps, Traffic
 from vtpu.analysis.run.time import StepSummary, TimeSummary
+from vtpu.analysis.run.utilisation import Utilisation
 from vtpu.analysis.source_lines import SourceLine
 from vtpu.evidence import Basis
 from vtpu.report.document import (
@@ -14,6 +15,7 @@ from vtpu.report.document import (
     Cell,
     Column,
     Count,
+    Facts,
     Line,
     NoFigure,
     Note,
@@ -34,7 +36,10 @@ def time_section(time: TimeSummary, line: Callable[[SourceLine], Line]) -> Secti
     step = time.step
     blocks: list[Block] = []
     if step:
-        blocks += [_step_table(step, line), _parts_table(step.steps), _bound(step)]
+        blocks += [_step_table(step, line), _parts_table(step.steps)]
+        if step.utilisation:
+            blocks.append(_utilisation(step.utilisation))
+        blocks.append(_bound(step))
     elif time.why_no_step:
         blocks.append(Note(f"No step is known: {time.why_no_step}."))
     blocks += [Note(text, is_warning=True) for text in _unknown(time)]
@@ -99,6 +104,19 @@ def _parts_table(steps: Steps) -> Table:
         Column("bytes", Basis.SIMULATED),
     )
     return Table(columns, tuple(rows))
+
+
+def _utilisation(used: Utilisation) -> Facts:
+    """The chip in a step."""
+    facts: list[tuple[str, Cell]] = [
+        ("MFU", f"{used.mfu:.1%} (modelled; the model's FLOPs: what is recomputed does not count)"),
+        ("matrix units", f"{used.mxu:.1%} of the data sheet's FLOP/s (modelled)"),
+        ("HBM", f"{used.hbm:.1%} of the data sheet's bandwidth (modelled)"),
+    ]
+    for name, seconds in (("other chips", used.exposed_s), ("host memory", used.host_link_s)):
+        if seconds:
+            facts.append((f"the core waits for {name}", f"{format_seconds(seconds)} (modelled)"))
+    return Facts(tuple(facts))
 
 
 _IDLE = {

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from vtpu.analysis.run.calls import knows_host_time
-from vtpu.analysis.run.program_times import ProgramTimes
 from vtpu.analysis.run.step_batch import StepBatch, find_batch
 from vtpu.analysis.run.step_time import BoundBy, Steps, find_steps, program_of_steps
-from vtpu.analysis.run.virtual_clock import Durations, VirtualRun, run_on_clock
+from vtpu.analysis.run.utilisation import Utilisation, utilisation_of
+from vtpu.analysis.run.virtual_clock import VirtualRun, run_on_clock
 from vtpu.analysis.source_lines import LineFinder, SourceLine
+from vtpu.analysis.time.programs import Durations, ProgramTimes
 from vtpu.clock.program_time import Estimate
 from vtpu.recording.events import EventKind, of_kind
 from vtpu.recording.recording import ProgramRecord, Recording
@@ -27,7 +28,7 @@ class StepSummary:
     `low_s` and `high_s`: the median step with every program at the low and at the high end of its time.
     `is_lower_bound`: programs are in it without a time. `is_input_bound`: the device waits for its input
     more than for anything else. Rates are null where the batch is not known, `tokens_per_s` also where it
-    does not consist of tokens.
+    does not consist of tokens; `utilisation` where the program's time is not the model's.
     """
 
     program: str
@@ -40,6 +41,7 @@ class StepSummary:
     batch: StepBatch | None
     examples_per_s: float | None
     tokens_per_s: float | None
+    utilisation: Utilisation | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +142,8 @@ def _summarize_step(
     if number is None:
         return None
     steps = find_steps(recording, run, number)
-    low_s, high_s = _band(recording, run, durations, steps)
+    # on the clock a slower program may cover more of the host's time: the band holds the step in any case
+    low_s, *_, high_s = sorted((*_band(recording, run, durations, steps), steps.median_s))
     mine = run.on_device(run.devices_of(number)[0])
     mine = mine[mine["program"] == number]
     program = next(p for p in recording.programs if p.number == number)
@@ -156,7 +159,14 @@ def _summarize_step(
         batch=batch,
         examples_per_s=_rate(batch.examples if batch else None, steps),
         tokens_per_s=_rate(batch.tokens if batch else None, steps),
+        utilisation=_utilisation(durations, steps),
     )
+
+
+def _utilisation(durations: Durations, steps: Steps) -> Utilisation | None:
+    if not isinstance(durations, ProgramTimes):
+        return None
+    return utilisation_of(durations, steps.program, steps.median_s)
 
 
 def _programs_in_steps(mine: np.ndarray, run: VirtualRun) -> list[int]:

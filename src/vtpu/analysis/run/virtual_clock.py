@@ -18,15 +18,11 @@ from typing import Any
 import numpy as np
 
 from vtpu.analysis.run.calls import Call, Route, calls_of
-from vtpu.analysis.run.program_times import machine_of_run
+from vtpu.analysis.time.programs import Durations, machine_of_run
 from vtpu.clock.host_threads import HostThreads
-from vtpu.clock.program_time import Estimate
 from vtpu.clock.timeline import Timeline
 from vtpu.recording.events import EventKind
 from vtpu.recording.recording import Recording
-
-Durations = Callable[[int], Estimate | None]
-"""How long one execution of a program takes, by the program's number; None: not known."""
 
 _NS = 1e9
 

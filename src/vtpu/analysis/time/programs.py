@@ -1,28 +1,23 @@
-"""The modelled time of the programs in a recording."""
+"""The modelled time of programs: of one compiled for a slice, and of those in a recording."""
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable
 from itertools import product
 
-from vtpu.chips import Slice, parse_slice
+from vtpu.chips import Slice, UnknownSlice, parse_slice
 from vtpu.clock.calibrations import Calibration
 from vtpu.clock.machine import Machine, machine_of
 from vtpu.clock.program import program_time
-from vtpu.clock.program_time import ProgramTime
+from vtpu.clock.program_time import Estimate, ProgramTime
 from vtpu.clock.torus import Position
 from vtpu.program.modules import Module
 from vtpu.reading.modules import read_wrapped_module
 from vtpu.reading.wire import WireError
-from vtpu.recording.recording import DeviceRecord, ProgramRecord, RunRecord
+from vtpu.recording.recording import DeviceRecord, Recording, RunRecord
 
 _IDS_PER_SLICE = 100_000
-
-
-def machine_of_run(run: RunRecord, calibration: Calibration | None = None) -> Machine:
-    """A device of the slice that was run on, and where all its devices are."""
-    return machine_of(parse_slice(run.slice), positions_of(run.devices), calibration)
 
 
 def machine_of_slice(wanted: Slice, calibration: Calibration | None = None) -> Machine:
@@ -45,27 +40,57 @@ def _first_id(wanted: Slice, slice_index: int) -> int:
     return 0 if wanted.num_slices == 1 else (slice_index + 1) * _IDS_PER_SLICE
 
 
-def positions_of(devices: Iterable[DeviceRecord]) -> dict[int, Position]:
-    """By id where devices are."""
-    return {d.id: Position(_coords(d.coords), d.slice_index, d.core) for d in devices}
-
-
 def time_on_slice(module: Module, wanted: Slice) -> ProgramTime:
     """How long an execution of a compiled module takes on a device of a slice."""
     return program_time(module, machine_of_slice(wanted))
 
 
-def time_of(program: ProgramRecord, run: RunRecord) -> ProgramTime | None:
-    """How long an execution of a recorded program takes; None when there is no compiled module of it."""
-    if program.error or not program.hlo:
-        return None
+Durations = Callable[[int], Estimate | None]
+"""How long one execution of a program takes, by the program's number; None: not known."""
+
+
+class ProgramTimes:
+    """The times of programs by number. Programs of one content are one."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._programs = {p.number: p for p in recording.programs if p.hlo and not p.error}
+        self._machine = machine_of_run(recording.run)
+        self._known: dict[str | int, ProgramTime | None] = {}
+
+    def __call__(self, program: int) -> Estimate | None:
+        """How long one execution takes; None when there is no module, or no operation has a model."""
+        time = self.of(program)
+        return time.total if time else None
+
+    def of(self, program: int) -> ProgramTime | None:
+        """The same, taken apart."""
+        record = self._programs.get(program)
+        if record is None or self._machine is None:
+            return None
+        key = record.key or record.number
+        if key not in self._known:
+            module = self.module(program)
+            self._known[key] = program_time(module, self._machine) if module else None
+        return self._known[key]
+
+    def module(self, program: int) -> Module | None:
+        """The compiled module; None when the recording holds none, or a damaged one."""
+        record = self._programs.get(program)
+        try:
+            return read_wrapped_module(zlib.decompress(record.hlo)) if record else None
+        except (WireError, zlib.error):
+            return None
+
+
+def machine_of_run(run: RunRecord) -> Machine | None:
+    """A device of the slice of a run; None when this vtpu does not know that slice."""
     try:
-        module = read_wrapped_module(zlib.decompress(program.hlo))
-    except (WireError, zlib.error):
+        wanted = parse_slice(run.slice)
+    except UnknownSlice:  # the recording is of another release
         return None
-    return program_time(module, machine_of_run(run))
+    return machine_of(wanted, {d.id: _position(d) for d in run.devices})
 
 
-def _coords(given: tuple[int, ...]) -> tuple[int, int, int]:
-    x, y, z = (*given, 0, 0, 0)[:3]
-    return x, y, z
+def _position(device: DeviceRecord) -> Position:
+    x, y, z, *_ = (*device.coords, 0, 0, 0)
+    return Position((x, y, z), device.slice_index, device.core)

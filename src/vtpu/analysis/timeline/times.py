@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from vtpu.analysis.run.program_times import ProgramTimes
+from vtpu.analysis.time.programs import ProgramTimes
 from vtpu.clock.program_time import ProgramTime
 from vtpu.recording.recording import ProgramRecord, Recording
 
@@ -18,6 +18,6 @@ def without_times(_program: ProgramRecord) -> ProgramTime | None:
 
 
 def program_times(recording: Recording) -> Times:
-    """The times of a recording's programs on its slice, by the cost model."""
-    times = ProgramTimes(recording)
-    return lambda program: times.of(program.number)
+    """The times of a recording's programs on its slice."""
+    known = ProgramTimes(recording)
+    return lambda program: known.of(program.number)
