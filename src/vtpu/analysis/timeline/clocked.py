@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from vtpu.analysis.run.virtual_clock import Doing, VirtualRun, run_on_clock
+from vtpu.analysis.run.virtual_clock import Doing, Durations, VirtualRun, run_on_clock
 from vtpu.analysis.source_lines import LineFinder
 from vtpu.analysis.timeline.device_timeline import (
     DeviceTimeline,
@@ -55,7 +55,7 @@ def run_in_time(
         return time.total if time else None
 
     run = run_on_clock(recording, durations, host_speed)
-    shown = _Shown(recording, run, began_ns)
+    shown = _Shown(recording, run, durations, began_ns)
     return replace(
         whole,
         executions=tuple(shown.executions()),
@@ -68,9 +68,16 @@ def run_in_time(
 class _Shown:
     """The part of a run that is shown, in seconds from its begin."""
 
-    def __init__(self, recording: Recording, run: VirtualRun, began_ns: int | None) -> None:
+    def __init__(
+        self,
+        recording: Recording,
+        run: VirtualRun,
+        durations: Durations,
+        began_ns: int | None,
+    ) -> None:
         self._recording = recording
         self._run = run
+        self._durations = durations
         asked = recording.events["time_ns"]
         self._first = 0 if began_ns is None else int(np.searchsorted(asked, began_ns))
         self._executions = run.executions[run.executions["event"] >= self._first]
@@ -85,14 +92,16 @@ class _Shown:
         for row in self._executions:
             device = int(row["device"])
             program = int(row["program"])
+            start, time = self._seconds(row["begin_ns"]), self._durations(program)
             for each in self._run.devices_of(program) if device < 0 else (device,):
                 yield Execution(
                     number=int(numbers[row["event"]]),
                     program=program,
                     device=each,
-                    start_s=self._seconds(row["begin_ns"]),
-                    end_s=self._seconds(row["end_ns"]),
-                    basis=None if program in self._run.unknown else Basis.MODELLED,
+                    start_s=start,
+                    end_s=start
+                    + (time.seconds if time else 0.0),  # the clock has whole nanoseconds
+                    basis=Basis.MODELLED if time else None,
                 )
 
     def transfers(self) -> Iterator[LinkTransfer]:
