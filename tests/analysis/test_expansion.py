@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from timelines import timed
 from vtpu.analysis.measured.self_times import covered, self_times
+from vtpu.analysis.timeline.beside import Beside, find_beside
 from vtpu.analysis.timeline.expansion import count_events, expand
-from vtpu.analysis.timeline.flights import Flights, flights_of
 from vtpu.clock.program_time import Estimate, Lane, Pass, ProgramTime, Span
 
 MODES = [None, 64, 4, 1, 0]
@@ -117,7 +117,7 @@ def test_what_is_left_of_a_loop_is_one_pass_that_lasts_as_long():
 def test_what_the_core_waits_for_a_transfer_is_of_the_instruction_that_waits():
     copy = Span(1, Lane.MEMORY, 0.0, 3.0, waited=1.0)
     entry = Pass(0, 4.0, (copy, Span(2, Lane.CORE, 0.0, 2.0), Span(4, Lane.CORE, 3.0, 4.0)))
-    found = expand(program({0: entry}), None, Flights(frozenset({1}), {1: 3}))
+    found = expand(program({0: entry}), None, Beside(frozenset({1}), {1: 3}))
     core = found.select(~found.is_async)
     assert core.instruction.tolist() == [2, 3, 4]
     assert core.start.tolist() == [0.0, 2.0, 3.0]
@@ -127,22 +127,22 @@ def test_what_the_core_waits_for_a_transfer_is_of_the_instruction_that_waits():
 def test_an_instruction_that_computes_and_then_waits_is_one_event():
     links = Span(1, Lane.LINKS, 0.0, 3.0, waited=1.0)
     entry = Pass(0, 3.0, (links, Span(2, Lane.CORE, 0.0, 2.0)))
-    found = expand(program({0: entry}), None, Flights(frozenset({1}), {1: 2}))
+    found = expand(program({0: entry}), None, Beside(frozenset({1}), {1: 2}))
     core = found.select(~found.is_async)
     assert (core.instruction.tolist(), core.end.tolist()) == ([2], [3.0])
 
 
 def test_a_collective_that_nothing_waits_for_later_stands_on_the_core():
     entry = Pass(0, 3.0, (Span(1, Lane.LINKS, 0.0, 3.0),))
-    found = expand(program({0: entry}), None, Flights())
+    found = expand(program({0: entry}), None, Beside())
     assert found.is_async.tolist() == [False]
 
 
 def test_the_copies_of_a_real_program_are_waited_for_by_their_dones():
     module = timed().module
-    flights = flights_of(module)
-    assert flights.starts
-    for start, done in flights.done_of.items():
+    beside = find_beside(module)
+    assert beside.starts
+    for start, done in beside.done_of.items():
         assert module.by_id[start].opcode.endswith("-start")
         assert module.by_id[done].opcode.endswith("-done")
 

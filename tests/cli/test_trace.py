@@ -64,7 +64,7 @@ def test_a_run_writes_a_profile_that_trace_shows(bench):
     against = json.loads(shown(bench, "logs", "--against", "run.vtpu", "--json", "-"))
     compared = {p["program"]: p for p in against["against"]["programs"]}["jit_step"]
     assert compared["common"] == 1.0
-    assert compared["predicted_s"] == pytest.approx(compared["measured_s"], rel=1e-6)
+    assert compared["predicted_s"] == pytest.approx(compared["measured_s"], abs=1e-9)
     assert {layer["name"] for layer in compared["layers"]} >= {"mlp"}
 
 

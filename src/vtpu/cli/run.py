@@ -122,7 +122,7 @@ def run_and_report(
     with claim:
         _report(path, status, json, problem, others, timing)
         if any(profiles):
-            _write_profiles(path, profiles, json)
+            _write_profiles(path, profiles, json, timing)
     if json and _is_empty(path):
         command = (sys.executable, *arguments)
         _report_unused(on, wanted, host, command, status, json, others)
@@ -238,7 +238,7 @@ def _report(
 
 
 def _write_profiles(
-    path: Path, profiles: tuple[Path | None, Path | None], json: str | None
+    path: Path, profiles: tuple[Path | None, Path | None], json: str | None, timing: Timing
 ) -> None:
     from vtpu.recording.file import load_recording
     from vtpu.report.profiles.recorded import ProfileFiles, write_profiles
@@ -247,7 +247,7 @@ def _write_profiles(
         print("vtpu: there is no profile: nothing was recorded", file=sys.stderr)
         return
     try:
-        said = write_profiles(load_recording(path), ProfileFiles(*profiles))
+        said = write_profiles(load_recording(path), ProfileFiles(*profiles), timing.host_speed)
     except UsageError as error:  # the program's end counts, not the profile's
         print(f"vtpu: {error}", file=sys.stderr)
         return

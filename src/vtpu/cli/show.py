@@ -21,11 +21,12 @@ def show_command(
     """Show the report of a recording again, or write its profile."""
     from vtpu.report.terminal import report_recording
 
-    timing = timing_of(host_speed)
     loaded = load(recording)
+    timing = timing_of(host_speed)
     report_recording(loaded, str(recording), json, timing=timing)
     if xprof or perfetto:
         from vtpu.report.profiles.recorded import ProfileFiles, write_profiles
 
-        for line in write_profiles(loaded, ProfileFiles(xprof, perfetto)):
+        files = ProfileFiles(xprof, perfetto)
+        for line in write_profiles(loaded, files, timing.host_speed):
             print(line, file=sys.stderr if json == "-" else sys.stdout)

@@ -15,9 +15,9 @@ from vtpu.analysis.measured.operations import MeasuredOperation, ProgramRuns
 from vtpu.analysis.measured.self_times import self_times
 from vtpu.analysis.measured.summary import MeasuredProfile
 from vtpu.analysis.program.sources import source_of
+from vtpu.analysis.timeline.beside import find_beside
 from vtpu.analysis.timeline.device_timeline import TimedProgram
 from vtpu.analysis.timeline.expansion import expand
-from vtpu.analysis.timeline.flights import flights_of
 from vtpu.analysis.timeline.recorded import timed_program
 from vtpu.analysis.timeline.times import Times
 from vtpu.chips import UnknownSlice, parse_slice
@@ -204,7 +204,7 @@ def core_times(time: ProgramTime, module: Module) -> Mapping[int, float]:
 
     Operations in a loop or call are not counted again in that.
     """
-    occurrences = expand(time, 0, flights_of(module))
+    occurrences = expand(time, 0, find_beside(module))
     core = occurrences.select(~occurrences.is_async)
     start = np.rint(core.start * _PS).astype(np.int64)
     end = np.rint(core.end * _PS).astype(np.int64)

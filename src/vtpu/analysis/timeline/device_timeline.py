@@ -38,6 +38,7 @@ class Execution:
 
     `program` is a key of the timeline's programs, `number` that of the recording, which is the same on
     all devices of one launch. `step` counts steps from 0; None before the first and where there is none.
+    `basis` is None where there is no model: how long it took is not known, and it stands as a moment.
     """
 
     number: int
@@ -46,7 +47,7 @@ class Execution:
     start_s: float
     end_s: float
     step: int | None = None
-    basis: Basis = Basis.MODELLED
+    basis: Basis | None = Basis.MODELLED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +67,10 @@ class HostWork(StrEnum):
 
     EXECUTE = "Execute"
     COMPILE = "Compile"
-    WAIT = "Wait"
+    WORK = "Host works"
+    BLOCKED = "Host is blocked"
+    WAIT = "Wait for the device"
+    QUEUE = "Wait for room to dispatch"
     TO_DEVICE = "TransferToDevice"
     FROM_DEVICE = "TransferFromDevice"
     COPY = "CopyBetweenMemories"
@@ -75,7 +79,7 @@ class HostWork(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostSpan:
-    """What kept the host: which work, of what, from which line of the user's program.
+    """What kept a thread of the host: which work, of what, from which line of the user's program.
 
     `execution` is the number of what it launched; `context` that of the call to JAX's profiler while it
     traced; `bytes` what it moved; each None where there is none.
@@ -90,6 +94,7 @@ class HostSpan:
     context: int | None = None
     step: int | None = None
     bytes: int | None = None
+    thread: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

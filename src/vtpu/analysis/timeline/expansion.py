@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vtpu.analysis.timeline.flights import Flights
+from vtpu.analysis.timeline.beside import Beside
 from vtpu.clock.program_time import Lane, Pass, ProgramTime, Span
 
 Ints = NDArray[np.int64]
@@ -80,19 +80,19 @@ def _passes_in(span: Span, seconds: float) -> float:
 
 
 def expand(
-    time: ProgramTime, most_passes: int | None = None, flights: Flights | None = None
+    time: ProgramTime, most_passes: int | None = None, beside: Beside | None = None
 ) -> Occurrences:
     """What one execution does, in the order of its begin, an outer operation before those in it.
 
     What takes another lane than the core and is not in flight keeps the core waiting: it stands on the
-    core. The end of what is in flight is waited for by the instruction that `flights` names.
+    core. The end of what is in flight is waited for by the instruction that `beside` names.
 
     Args:
         time: the program's modelled time.
         most_passes: how many passes of a loop are shown one by one; None shows all.
-        flights: what runs beside the core; by default all that takes another lane.
+        beside: what runs beside the core; by default all that takes another lane.
     """
-    found = _Expansion(time, most_passes, flights).pass_of(time.entry)
+    found = _Expansion(time, most_passes, beside).pass_of(time.entry)
     return found.select(np.lexsort((-found.end, found.start)))
 
 
@@ -105,10 +105,10 @@ def _split(count: float, most_passes: int | None) -> tuple[int, float]:
 class _Expansion:
     """Passes of computations; the same one comes again in every pass of a loop."""
 
-    def __init__(self, time: ProgramTime, most_passes: int | None, flights: Flights | None) -> None:
+    def __init__(self, time: ProgramTime, most_passes: int | None, beside: Beside | None) -> None:
         self._time = time
         self._most_passes = most_passes
-        self._flights = flights
+        self._beside = beside
         self._known: dict[int, Occurrences] = {}
 
     def pass_of(self, computation: int) -> Occurrences:
@@ -130,14 +130,14 @@ class _Expansion:
     def _is_beside(self, span: Span) -> bool:
         if span.lane is Lane.CORE:
             return False
-        return self._flights is None or span.instruction in self._flights.starts
+        return self._beside is None or span.instruction in self._beside.starts
 
     def _waited(self, core: list[Span], beside: list[Span]) -> list[Span]:
         """What the core does, with what it waits at the end of what is in flight.
 
         An instruction that computes and then waits is one event.
         """
-        done_of = self._flights.done_of if self._flights else {}
+        done_of = self._beside.done_of if self._beside else {}
         waits = {
             done_of[span.instruction]: Span(
                 done_of[span.instruction], Lane.CORE, span.end - span.waited, span.end

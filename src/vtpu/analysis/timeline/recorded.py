@@ -1,8 +1,7 @@
-"""The timeline of a recording: on the virtual clock, or on the clock of this machine.
+"""The timeline of a recording: on the virtual clock, where it says what the host's threads did.
 
-On the virtual clock everything stands where it would have on the slice. On this machine's clock executions
-stand in their recorded order, each as soon as its devices are free, beside what the host did here: so
-that they go with events of the host that somebody else measured.
+Of an older recording executions stand in their recorded order, each as soon as the host launched it and
+its devices are free, and the host's times are those of this machine.
 """
 
 from __future__ import annotations
@@ -15,8 +14,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vtpu.analysis.run.virtual_clock import VirtualRun
+from vtpu.analysis.run.calls import knows_host_time
 from vtpu.analysis.source_lines import LineFinder
+from vtpu.analysis.timeline.clocked import run_in_time
 from vtpu.analysis.timeline.device_timeline import (
     DeviceTimeline,
     Execution,
@@ -61,7 +61,7 @@ def recorded_timeline(
     *,
     host_name: str,
     window: Window | None = None,
-    virtual: VirtualRun | None = None,
+    host_speed: float = 1.0,
 ) -> DeviceTimeline:
     """The timeline of a recording, or of a part of it.
 
@@ -69,38 +69,52 @@ def recorded_timeline(
         recording: what happened.
         times: what an execution of each program takes.
         host_name: the name of the profile's host.
-        window: the part to show; by default all of it.
-        virtual: the run on the virtual clock, with the same times; without it, on this machine's.
+        window: the part to show, beside what the host did meanwhile on this machine; by default all.
+        host_speed: how much faster the slice's host computes than this machine.
     """
-    run = recording.run
-    window = window or Window(0, round(run.started_unix_s * 1e9))
-    events = _shown(recording.events, window)
-    launched = set(events["program"][events["kind"] == EventKind.EXECUTE].tolist())
+    shown = _shown(recording.events, window or Window(0, 0))
+    launched = set(shown["program"][shown["kind"] == EventKind.EXECUTE].tolist())
     programs = {
         p.number: timed_program(p, times(p)) for p in recording.programs if p.number in launched
     }
-    devices = timeline_devices(run)
-    if virtual:
-        executions = list(_virtual_executions(virtual, recording, programs, devices))
-    else:
-        executions = _placed(events, recording, programs, devices, window)
-    steps = steps_of(executions, programs)
-    return DeviceTimeline(
-        began_unix_ns=window.began_unix_ns,
+    run = recording.run
+    whole = DeviceTimeline(
+        began_unix_ns=window.began_unix_ns if window else round(run.started_unix_s * 1e9),
         host_name=host_name,
         slice=run.slice,
-        devices=devices,
+        devices=timeline_devices(run),
         programs=programs,
-        executions=tuple(replace(e, step=steps.get(e.number)) for e in executions),
-        transfers=tuple(_virtual_transfers(virtual) if virtual else _transfers(events, window)),
-        host=tuple(
-            _host(
-                events, recording, steps, _virtual_places(virtual, recording) if virtual else window
-            )
-        ),
+        executions=(),
         library_folders=run.library_folders,
         notes=_notes(recording),
     )
+    if knows_host_time(recording):
+        began_ns = window.began_ns if window else None
+        placed = run_in_time(recording, times, whole, host_speed, began_ns)
+    else:
+        placed = _back_to_back(recording, whole, shown, window or Window(0, 0))
+    return _with_steps(placed) if window is None else _with_the_host(placed, recording, window)
+
+
+def _with_steps(timeline: DeviceTimeline) -> DeviceTimeline:
+    """The same with the step of every execution, and of what launched it."""
+    steps = steps_of(timeline.executions, timeline.programs)
+    return replace(
+        timeline,
+        executions=tuple(replace(e, step=steps.get(e.number)) for e in timeline.executions),
+        host=tuple(
+            s if s.execution is None else replace(s, step=steps.get(s.execution))
+            for s in timeline.host
+        ),
+    )
+
+
+def _with_the_host(
+    timeline: DeviceTimeline, recording: Recording, window: Window
+) -> DeviceTimeline:
+    """The same with what the host did on this machine, which another profiler shows too."""
+    events = _shown(recording.events, window)
+    return _with_steps(replace(timeline, host=tuple(_host(events, recording, window))))
 
 
 def timeline_devices(run: RunRecord) -> tuple[TimelineDevice, ...]:
@@ -148,32 +162,23 @@ def _with_places(program: ProgramRecord) -> bytes:
 
 def _shown(events: np.ndarray, window: Window) -> np.ndarray:
     """The events to show: of kinds that take time, that happened, in the window."""
-    return select(events, _shown_places(events) & (events["time_ns"] >= window.began_ns))
-
-
-def _shown_places(events: np.ndarray) -> np.ndarray:
-    """Which events to show."""
     kinds = np.isin(events["kind"], [int(kind) for kind in _WORK])
     failed = (events["flags"] & EventFlag.FAILED != 0) & np.isin(
         events["kind"], [int(EventKind.EXECUTE)]
     )
-    return kinds & ~failed
+    return select(events, kinds & ~failed & (events["time_ns"] >= window.began_ns))
 
 
-def _placed(
-    events: np.ndarray,
-    recording: Recording,
-    programs: Mapping[int, TimedProgram],
-    devices: Sequence[TimelineDevice],
-    window: Window,
-) -> list[Execution]:
+def _back_to_back(
+    recording: Recording, whole: DeviceTimeline, events: np.ndarray, window: Window
+) -> DeviceTimeline:
     """Every execution on each of its devices: when the host launched it and all of them are free."""
     on = {p.number: p.device_ids for p in recording.programs}
-    free = {device.id: 0.0 for device in devices}
+    free = {device.id: 0.0 for device in whole.devices}
     placed: list[Execution] = []
     for event in select(events, events["kind"] == EventKind.EXECUTE):
         key = int(event["program"])
-        program = programs.get(key)
+        program = whole.programs.get(key)
         time = program.time if program else None
         mine = [d for d in _devices(event, on.get(key, ())) if d in free]
         start = max([_seconds(event, window), *(free[d] for d in mine)])
@@ -190,7 +195,12 @@ def _placed(
                     basis=Basis.MODELLED if time else Basis.MEASURED,
                 )
             )
-    return placed
+    return replace(
+        whole,
+        executions=tuple(placed),
+        transfers=tuple(_transfers(events, window)),
+        host=tuple(_host(events, recording, window)),
+    )
 
 
 def _devices(event: np.void, of_program: tuple[int, ...]) -> tuple[int, ...]:
@@ -210,12 +220,9 @@ def steps_of(
     on until the next; what comes before the first belongs to none.
     """
     names = {key: program.name for key, program in programs.items()}
-    seconds: Counter[str] = Counter()
-    for e in executions:
-        seconds[names.get(e.program, "")] += e.end_s - e.start_s  # type: ignore[assignment]
-    if not seconds:
+    if not executions:
         return {}
-    main = seconds.most_common(1)[0][0]
+    main = _main_program(executions, names)
     steps: dict[int, int] = {}
     current = -1
     for e in executions:
@@ -227,53 +234,17 @@ def steps_of(
     return steps
 
 
-# ---- on the virtual clock ----------------------------------------------------------------------
-
-
-def _virtual_executions(
-    virtual: VirtualRun,
-    recording: Recording,
-    programs: Mapping[int, TimedProgram],
-    devices: Sequence[TimelineDevice],
-) -> Iterator[Execution]:
-    numbers = recording.events["subject"][virtual.executions["event"]].tolist()
-    here = {device.id for device in devices}
-    for number, row in zip(numbers, virtual.executions, strict=True):
-        key, own = int(row["program"]), int(row["device"])
-        program = programs.get(key)
-        for device in virtual.devices_of(key) if own < 0 else (own,):
-            if device in here:
-                yield Execution(
-                    number=int(number),
-                    program=key,
-                    device=device,
-                    start_s=int(row["begin_ns"]) / 1e9,
-                    end_s=int(row["end_ns"]) / 1e9,
-                    basis=Basis.MODELLED if program and program.time else Basis.SIMULATED,
-                )
-
-
-def _virtual_transfers(virtual: VirtualRun) -> Iterator[LinkTransfer]:
-    for row in virtual.transfers:
-        yield LinkTransfer(
-            device=int(row["device"]),
-            to_device=not row["to_host"],
-            start_s=int(row["begin_ns"]) / 1e9,
-            end_s=int(row["end_ns"]) / 1e9,
-            bytes=int(row["bytes"]),
-            basis=Basis.MODELLED,
-        )
-
-
-def _virtual_places(virtual: VirtualRun, recording: Recording) -> np.ndarray:
-    """Seconds on the virtual clock at which each event's call began.
-
-    Calls of which the clock keeps no time of their own stand at that of the call before.
-    """
-    places = np.full(len(recording.events), -1.0)
-    places[virtual.transfers["event"]] = virtual.transfers["begin_ns"] / 1e9
-    places[virtual.executions["event"]] = virtual.executions["asked_ns"] / 1e9
-    return np.maximum.accumulate(np.maximum(places, 0.0))
+def _main_program(executions: Sequence[Execution], names: Mapping[int, str]) -> str:
+    """The name of the program that takes most time, of those that are executed again and again."""
+    seconds: dict[str, float] = {}
+    launches = Counter(
+        names.get(key, "") for key in {e.number: e.program for e in executions}.values()
+    )
+    for e in executions:
+        name = names.get(e.program, "")
+        seconds[name] = seconds.get(name, 0.0) + e.end_s - e.start_s
+    often = [name for name in seconds if launches[name] > 1] or list(seconds)
+    return max(often, key=lambda name: (seconds[name], launches[name]))
 
 
 # ---- transfers and the host --------------------------------------------------------------------
@@ -292,16 +263,12 @@ def _transfers(events: np.ndarray, window: Window) -> Iterator[LinkTransfer]:
         )
 
 
-def _host(
-    events: np.ndarray, recording: Recording, steps: Mapping[int, int], places: Window | np.ndarray
-) -> Iterator[HostSpan]:
-    """What the host did. `places`: the window, or where each event stands on the virtual clock."""
+def _host(events: np.ndarray, recording: Recording, window: Window) -> Iterator[HostSpan]:
     lines = LineFinder(recording)
     names = {p.number: p.name for p in recording.programs}
-    starts = places[_shown_places(recording.events)] if isinstance(places, np.ndarray) else None
-    for i, event in enumerate(events):
+    for event in events:
         kind = EventKind(event["kind"])
-        start = float(starts[i]) if starts is not None else _seconds(event, places)  # type: ignore[arg-type]
+        start = _seconds(event, window)
         number = int(event["subject"]) if kind is EventKind.EXECUTE else None
         has_bytes = kind not in (EventKind.EXECUTE, EventKind.COMPILE) and event["bytes"] >= 0
         line = lines.line(int(event["stack"]))
@@ -313,7 +280,6 @@ def _host(
             line=str(line) if line.line else "",
             execution=number,
             context=_context(event) if number is not None else None,
-            step=None if number is None else steps.get(number),
             bytes=int(event["bytes"]) if has_bytes else None,
         )
 

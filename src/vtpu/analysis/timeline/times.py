@@ -13,7 +13,7 @@ Times = Callable[[ProgramRecord], ProgramTime | None]
 
 
 def without_times(_program: ProgramRecord) -> ProgramTime | None:
-    """No program has a model: executions are shown where the host made them."""
+    """No program has a model."""
     return None
 
 

@@ -92,7 +92,12 @@ class Events:
 
 
 def _sorted(stats: tuple[StatColumn, ...]) -> list[StatColumn]:
-    return sorted(stats, key=lambda column: (column.name, column.values.dtype.str))
+    return sorted(stats, key=lambda column: (column.name, column.values.dtype.str, _kind(column)))
+
+
+def _kind(column: StatColumn) -> str:
+    """What a column of objects holds: text or bytes."""
+    return type(column.values[0]).__name__ if len(column.values) else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,6 +35,7 @@ Spans = list[tuple[int, int]]
 _BASES = {
     Basis.MODELLED: "modelled",
     Basis.MEASURED: "measured on this machine: how long the call kept the host",
+    None: "unknown: there is no model of the program",
 }
 
 
@@ -138,7 +139,7 @@ class _Maker:
                     "run_id": e.number,
                     "_ct": LAUNCH,
                     "_c": e.number,
-                    "vtpu_time_basis": _BASES.get(e.basis, str(e.basis)),
+                    "vtpu_time_basis": _BASES[e.basis],
                 },
             )
             for e, (begin, duration) in zip(executions, spans, strict=True)
@@ -246,7 +247,7 @@ def _ps(seconds: float) -> int:
 
 def _basis_of(executions: Sequence[Execution]) -> str:
     """The bases of a plane's times, for people."""
-    bases = dict.fromkeys(_BASES.get(e.basis, str(e.basis)) for e in executions)
+    bases = dict.fromkeys(_BASES[e.basis] for e in executions)
     return "; ".join(bases) or "no execution"
 
 

@@ -19,28 +19,42 @@ from vtpu.report.profiles.operations import PS_PER_S
 _MODULE = 1  # of HloProto and of HloModuleProtoWithConfig
 _ASSIGNMENT = 3  # of HloProto
 _STEP = "step"
+_HOST_PLANE = 1000
+_SHORTEST_S = 1e-6  # of a last step: one that takes no time would be taken to be in the one before
 _CALL = 14  # of tsl's ContextType: what links a call of JAX to what a plugin did for it
 
 
-def host_plane(
-    timeline: DeviceTimeline, *, plane: str = "/host:CPU", line: int = 1, has_steps: bool = True
-) -> Plane:
-    """What the host did, on one line.
+def host_plane(timeline: DeviceTimeline) -> Plane:
+    """What the host did: a line for each of its threads, steps around what is in them."""
+    kinds = Kinds()
+    threads = sorted({span.thread for span in timeline.host})
+    lines = tuple(
+        _line(timeline, thread, f"thread {thread}", _thread(timeline, thread, kinds))
+        for thread in threads
+    )
+    return Plane(id=_HOST_PLANE, name="/host:CPU", lines=lines, metadata=kinds.metadata)
 
-    Args:
-        timeline: the run.
-        plane: the plane's name.
-        line: the line's number; planes of other tracers that have this line are joined with it.
-        has_steps: whether steps are events of their own, around what is in them. Without, the launch that
-            begins a step stands for it, unless an annotation of the user's is around it.
+
+def runtime_plane(timeline: DeviceTimeline, line: int) -> Plane:
+    """What launched executions, to be joined with the host's plane of another profiler.
+
+    The launch that begins a step stands for it, unless a step that the user annotates is around it.
+    `line` is the number of the thread that launches, as the system has it.
     """
     kinds = Kinds()
+    entries = [_entry(span, kinds, is_root=begins) for span, begins in _begins(timeline.host)]
+    found = _line(timeline, line, "launches", entries)
+    return Plane(id=_HOST_PLANE, name="/host:TPU-runtime", lines=(found,), metadata=kinds.metadata)
+
+
+def _thread(timeline: DeviceTimeline, thread: int, kinds: Kinds) -> list[Entry]:
+    spans = [span for span in timeline.host if span.thread == thread]
     # Of two events of the same time the first is taken to be around the other.
-    entries = _steps(timeline.host, kinds) if has_steps else []
-    for span, begins in _begins(timeline.host):
-        entries.append(_entry(span, kinds, is_root=begins and not has_steps))
-    found = Line(id=line, name="python", began_ns=timeline.began_unix_ns, events=collect(entries))
-    return Plane(id=1000, name=plane, lines=(found,), metadata=kinds.metadata)
+    return [*_steps(spans, kinds), *(_entry(span, kinds, is_root=False) for span in spans)]
+
+
+def _line(timeline: DeviceTimeline, number: int, name: str, entries: Iterable[Entry]) -> Line:
+    return Line(id=number, name=name, began_ns=timeline.began_unix_ns, events=collect(entries))
 
 
 def _begins(spans: Iterable[HostSpan]) -> Iterable[tuple[HostSpan, bool]]:
@@ -81,7 +95,8 @@ def _steps(spans: Iterable[HostSpan], kinds: Kinds) -> list[Entry]:
         if span.step is not None and span.work is HostWork.EXECUTE:
             begins.setdefault(span.step, span.start_s)
         last = max(last, span.end_s)
-    ends = [*list(begins.values())[1:], last]
+    starts = list(begins.values())
+    ends = [*starts[1:], *(max(last, start + _SHORTEST_S) for start in starts[-1:])]
     return [
         Entry(
             metadata=kinds.named(_STEP),

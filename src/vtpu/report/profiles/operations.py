@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from vtpu.analysis.program.sources import Source, source_of
 from vtpu.analysis.source_lines import UserLines
+from vtpu.analysis.timeline.beside import find_beside
 from vtpu.analysis.timeline.device_timeline import TimedProgram
 from vtpu.analysis.timeline.expansion import Occurrences, count_events, expand
-from vtpu.analysis.timeline.flights import flights_of
 from vtpu.clock.program_time import Estimate, OperationTime, ProgramTime
 from vtpu.program.memory import MemorySpace
 from vtpu.program.modules import Instruction, Module
@@ -53,7 +53,7 @@ class ProgramEvents:
         self._lines = lines
         self._kinds = kinds
         self._symbols = {number: i for i, number in enumerate(module.by_id, start=1)}
-        self._flights = flights_of(module)
+        self._beside = find_beside(module)
         self._numbers: dict[tuple[int, float], int] = {}
         self._many: dict[float, int] = {1.0: 0}
         self._templates: dict[int | None, Template] = {}
@@ -66,7 +66,7 @@ class ProgramEvents:
         """The events of one execution."""
         if most_passes not in self._templates:
             self._templates[most_passes] = self._template(
-                expand(self.time, most_passes, self._flights)
+                expand(self.time, most_passes, self._beside)
             )
         return self._templates[most_passes]
 
@@ -84,7 +84,7 @@ class ProgramEvents:
 
     def name_of_end(self, instruction: int) -> str:
         """The instruction that waits for the end of an asynchronous one."""
-        done = self._module.by_id.get(self._flights.done_of.get(instruction, -1))
+        done = self._module.by_id.get(self._beside.done_of.get(instruction, -1))
         return done.name if done else ""
 
     def _template(self, found: Occurrences) -> Template:

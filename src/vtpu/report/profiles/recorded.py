@@ -7,10 +7,8 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from vtpu.analysis.run.virtual_clock import run_on_clock
 from vtpu.analysis.timeline.recorded import Window, recorded_timeline
 from vtpu.analysis.timeline.times import Times, program_times
-from vtpu.clock.program_time import Estimate
 from vtpu.reading.xplane.space import Space
 from vtpu.reading.xplane.writing import encode_space
 from vtpu.recording.recording import Recording
@@ -32,19 +30,16 @@ class ProfileFiles:
 
 
 def write_profiles(
-    recording: Recording,
-    files: ProfileFiles,
-    times: Times | None = None,
-    host_speed: float = 1.0,
+    recording: Recording, files: ProfileFiles, host_speed: float = 1.0
 ) -> tuple[str, ...]:
-    """Writes the profiles of a recording, on the virtual clock. Sentences on what was written.
+    """Writes the profiles of a recording. Sentences on what was written and how to open it.
 
-    `host_speed`: how many times as fast as this machine the slice's host computes.
+    `host_speed`: how much faster the slice's host computes than this machine.
 
     Raises:
         UsageError: a file cannot be written.
     """
-    space = recording_space(recording, times, host_speed)
+    space = recording_space(recording, host_speed=host_speed)
     said: list[str] = []
     if files.xprof:
         host, began = socket.gethostname(), recording.run.started_unix_s
@@ -59,17 +54,14 @@ def write_profiles(
 def recording_space(
     recording: Recording, times: Times | None = None, host_speed: float = 1.0
 ) -> Space:
-    """The profile of a whole recording, on the virtual clock."""
-    times = times or program_times(recording)
-    by_number = {p.number: p for p in recording.programs}
-
-    def duration(number: int) -> Estimate | None:
-        time = times(by_number[number]) if number in by_number else None
-        return time.total if time else None
-
-    virtual = run_on_clock(recording, duration, host_speed)
-    host_name = socket.gethostname()
-    return profile_space(recorded_timeline(recording, times, host_name=host_name, virtual=virtual))
+    """The profile of a whole recording."""
+    timeline = recorded_timeline(
+        recording,
+        times or program_times(recording),
+        host_name=socket.gethostname(),
+        host_speed=host_speed,
+    )
+    return profile_space(timeline)
 
 
 def session_profile(recording: Recording, began_ns: int, began_unix_ns: int) -> bytes:

@@ -7,9 +7,15 @@ from dataclasses import replace
 
 from vtpu.analysis.timeline.device_timeline import DeviceTimeline
 from vtpu.clock.resources import Resource
+from vtpu.evidence import Basis
 from vtpu.reading.xplane.space import Space, StatValue
 from vtpu.report.profiles.device_planes import device_planes
-from vtpu.report.profiles.host_planes import environment_plane, host_plane, modules_plane
+from vtpu.report.profiles.host_planes import (
+    environment_plane,
+    host_plane,
+    modules_plane,
+    runtime_plane,
+)
 from vtpu.units import format_count
 
 #: Events of operations in one profile, by default: XProf opens that many in seconds.
@@ -38,7 +44,7 @@ def session_space(timeline: DeviceTimeline, thread: int, most_events: int = MOST
     runtime with its own; `thread` is the one that launches, as the system numbers it.
     """
     devices = device_planes(timeline, most_events)
-    runtime = host_plane(timeline, plane="/host:TPU-runtime", line=thread, has_steps=False)
+    runtime = runtime_plane(timeline, thread)
     return Space(
         planes=(*devices.planes, runtime, modules_plane(timeline.programs)),
         warnings=profile_notes(timeline, devices.events_left_out),
@@ -51,18 +57,28 @@ def profile_notes(timeline: DeviceTimeline, events_left_out: int) -> tuple[str, 
         f"vtpu: a virtual {timeline.slice}: times of devices are modelled, not measured"
         + _band(timeline)
     ]
-    without = [p.name for p in timeline.programs.values() if p.time is None]
-    if without:
-        names = ", ".join(dict.fromkeys(without))
-        notes.append(
-            f"vtpu: there is no model of {names}: their times are those of the host's call"
-        )
+    notes += _without_model(timeline)
     if events_left_out:
         notes.append(
             f"vtpu: {format_count(events_left_out)} events are not shown one by one: further passes "
             "of a loop stand as one pass that lasts as long (vtpu_passes says for how many)"
         )
     return (*notes, *(f"vtpu: {note}" for note in timeline.notes))
+
+
+def _without_model(timeline: DeviceTimeline) -> list[str]:
+    """Programs whose executions have no modelled time, and what stands in its place."""
+    said = {
+        None: "there is no model of {}: executions of it stand as moments",
+        Basis.MEASURED: "there is no model of {}: the times of it are those of the host's call",
+    }
+    names = {key: program.name for key, program in timeline.programs.items()}
+    notes: list[str] = []
+    for basis, text in said.items():
+        found = {names.get(e.program, "?") for e in timeline.executions if e.basis is basis}
+        if found:
+            notes.append(f"vtpu: {text.format(', '.join(sorted(found)))}")
+    return notes
 
 
 def _utilization(timeline: DeviceTimeline) -> dict[str, StatValue]:
