@@ -95,7 +95,10 @@ def _line(p: Prediction) -> str:
         f" {'' if e is None else format(e, '+.1%'):>{width}}"
         for e, width in ((p.error, 7), (p.left_out, 9), (p.kind_left_out, 14))
     )
-    return f"{p.row.id:30} {_time(p.row.seconds):>12} {_time(p.seconds):>12}{cells}  {p.row.note}"
+    temporaries = p.row.memory.get("temp_bytes") if p.row.kind == "train_step" else None
+    memory = f"temporaries {temporaries / 2**30:.2f} GiB" if temporaries else ""
+    notes = ", ".join(filter(None, (p.row.note, memory)))
+    return f"{p.row.id:30} {_time(p.row.seconds):>12} {_time(p.seconds):>12}{cells}  {notes}"
 
 
 def _summary(kind: str, found: Sequence[Prediction]) -> list[str]:
