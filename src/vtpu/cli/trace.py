@@ -62,7 +62,7 @@ def trace_command(
     if perfetto:
         _write_perfetto(read, perfetto)
     if json != "-":
-        print_document(trace_document(summary, names, comparison), sys.stdout)
+        print_document(trace_document(summary, names, comparison, str(Path.cwd())), sys.stdout)
     if json:
         from vtpu.report.json_output import write_json
         from vtpu.report.trace_json import trace_as_json

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from vtpu.analysis.measured.against import Comparison, Difference, ProgramComparison
 from vtpu.analysis.measured.hardware import Hardware, HardwareKind
 from vtpu.analysis.measured.operations import CoreTimes, MeasuredOperation, ProgramRuns
 from vtpu.analysis.measured.summary import Communication, MeasuredProfile, Part, StepTimes
+from vtpu.analysis.source_lines import SourceLine
 from vtpu.evidence import Basis
 from vtpu.report.document import (
     Cell,
@@ -25,6 +26,7 @@ from vtpu.report.document import (
     Share,
     Table,
 )
+from vtpu.report.source_text import Sources
 from vtpu.units import counted, format_rate, format_seconds
 
 _MOST_ROWS = 20
@@ -34,17 +36,27 @@ _PS = 1e12
 
 
 def trace_document(
-    profile: MeasuredProfile, names: Sequence[str], comparison: Comparison | None = None
+    profile: MeasuredProfile,
+    names: Sequence[str],
+    comparison: Comparison | None = None,
+    folder: str = "",
 ) -> Document:
-    """The report of a profile. `names`: its files; `comparison`: beside a recording."""
-    maker = _Maker(profile)
+    """The report of a profile.
+
+    Args:
+        profile: its tables.
+        names: its files.
+        comparison: what it is beside a recording.
+        folder: where the program's files are named from.
+    """
+    maker = _Maker(profile, Sources(folder))
     sections = (
         maker.facts(names),
         maker.cores(),
         maker.programs(),
         maker.operations(),
-        maker.parts("Layers", "layer", profile.layers, "(in no layer)"),
-        maker.parts("Lines", "line", profile.lines, "(no line known)"),
+        maker.parts("Layers", "layer", profile.layers, lambda name: name or "(in no layer)"),
+        maker.parts("Lines", "line", profile.lines, lambda name: maker.line(name) or "(not known)"),
         maker.communication(),
     )
     found = [section for section in sections if section]
@@ -56,8 +68,9 @@ def trace_document(
 class _Maker:
     """Makes the sections of one profile."""
 
-    def __init__(self, profile: MeasuredProfile) -> None:
+    def __init__(self, profile: MeasuredProfile, sources: Sources) -> None:
         self._profile = profile
+        self._sources = sources
         self._basis = Basis.MODELLED if profile.hardware.is_modelled else Basis.MEASURED
         self._cores = max(1, sum(core.window_s > 0 for core in profile.cores))
         self._steps = profile.steps.count if profile.steps else 1
@@ -72,6 +85,13 @@ class _Maker:
     def _time(self, seconds: float) -> float:
         """A sum over cores and steps as the time of one step on one core."""
         return seconds / self._cores / self._steps
+
+    def line(self, place: str) -> Cell:
+        """A place as profiles write it, `train.py:12`, with the text that stands there if it is here."""
+        file, _, number = place.rpartition(":")
+        if not number.isdigit():
+            return place
+        return self._sources.line(SourceLine(file, int(number), ""))
 
     # ---- the whole ----
 
@@ -161,7 +181,7 @@ class _Maker:
             Column("FLOP rate", self._basis),
             Column("bandwidth", self._basis, is_minor=True),
             Column("layer", wraps=True),
-            Column("line", wraps=True),
+            Column("line"),
         )
         rows = tuple(self._operation_row(op) for op in operations[:_MOST_ROWS])
         return Section(
@@ -178,7 +198,7 @@ class _Maker:
             Rate(op.flops_per_s, "FLOP") if op.flops_per_s else NoFigure(),
             Rate(op.bytes_per_s, "B") if op.bytes_per_s else NoFigure(),
             op.layer,
-            op.line,
+            self.line(op.line),
         )
 
     def _share(self, seconds: float) -> Share:
@@ -195,7 +215,7 @@ class _Maker:
         )
 
     def parts(
-        self, heading: str, column: str, parts: Sequence[Part], without: str
+        self, heading: str, column: str, parts: Sequence[Part], shown: Callable[[str], Cell]
     ) -> Section | None:
         if not parts or [part.name for part in parts] == [""]:
             return None
@@ -208,7 +228,7 @@ class _Maker:
         )
         rows = tuple(
             (
-                part.name or without,
+                shown(part.name),
                 Seconds(self._time(part.self_s)),
                 self._share(part.self_s),
                 Rate(part.flops / part.self_s, "FLOP")
