@@ -123,7 +123,8 @@ class _Maker:
         profile = self._profile
         total = format_seconds(self._time(profile.operations_s))
         rate = self._whole_rate()
-        return f"{total} {self._each}" + (f", {rate}" if rate else "")
+        of_what = "in all" if profile.hardware.kind is HardwareKind.HOST else self._each
+        return f"{total} {of_what}" + (f", {rate}" if rate else "")
 
     def _whole_rate(self) -> str:
         """The FLOP rate over the operations' time, and its share of the peak."""
