@@ -28,7 +28,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["run", "demo", "show", "check", "explain", "diff", "replay", "slices"]
+    "command", ["run", "demo", "show", "check", "explain", "diff", "replay", "trace", "slices"]
 )
 def test_every_option_of_a_command_is_documented(command: str) -> None:
     ended = subprocess.run(

@@ -67,9 +67,17 @@ class Costs:
             return self._transferring(work)
         if instruction.custom_call_target == _KERNEL:
             return _on_core(work, kernel_time(work, self._machine))
+        if self._sorts(instruction):  # its passes over the data depend on how it is emitted
+            return Cost(None, Lane.CORE, None, work)
         if _does_nothing(work):
             return Cost(0.0, Lane.CORE, Source.NOTHING, work)
         return _on_core(work, core_time(work, self._facts.hints(instruction), self._machine))
+
+    def _sorts(self, instruction: Instruction) -> bool:
+        if instruction.opcode != "fusion":
+            return instruction.opcode == "sort"
+        inside = self._facts.module.computations[instruction.called[0]].instructions
+        return any(inner.opcode == "sort" for inner in inside)
 
     def _communicating(self, part: CollectivePart, work: Work) -> Cost:
         assert work.payload is not None, "collectives have a payload"

@@ -106,7 +106,8 @@ def _small_time(
     work: Work, machine: Machine
 ) -> tuple[Mapping[Resource, float], float, Source] | None:
     """What the compiler gives no cycles for: scalars and single registers; larger ones stream."""
-    if (work.vector_ops or 0) * 4 <= _SMALL_BYTES:
+    moved = work.moved(MemorySpace.HBM)
+    if (work.vector_ops or 0) * 4 <= _SMALL_BYTES and moved <= _SMALL_BYTES:
         seconds = machine.calibration.step_s
         return {Resource.ISSUE: seconds}, seconds, Source.WORK
     hbm = _hbm_seconds(work, machine)

@@ -35,14 +35,30 @@ def program_time(module: Module, machine: Machine, facts: Facts | None = None) -
         passes=dict(schedule.passes),
         entry=module.entry,
         without_model=without,
+        uncounted_loops=tuple(loop for loop, times in facts.trips.items() if times is None),
         unmodelled_flops=sum(_times(operations[i].flops, operations[i].runs) for i in without),
         unmodelled_bytes=sum(_times(operations[i].hbm_bytes, operations[i].runs) for i in without),
         flops=sum(_times(o.flops, o.runs) for o in operations.values()),
         hbm_bytes=sum(_times(o.hbm_bytes, o.runs) for o in operations.values()),
-        peak_flops_per_s=machine.peak_flops_per_s,
+        peak_flops_per_s=_peak(facts, machine),
         hbm_bytes_per_s=machine.hbm_bytes_per_s,
         calibration=machine.calibration.provenance,
     )
+
+
+def _peak(facts: Facts, machine: Machine) -> float:
+    """FLOP per second of the data sheet for the products of a program: the mean over its FLOPs by their types.
+
+    Products that go over the matrix units several times have so much less.
+    """
+    flops = seconds = 0.0
+    for number, times in facts.runs.items():
+        for instruction in facts.module.computations[number].instructions:
+            for product in facts.work(instruction).products:
+                amount = product.flops * (1.0 if times is None else times)
+                flops += amount
+                seconds += amount / machine.product_rate(product.lhs, product.rhs)
+    return flops / seconds if seconds else machine.peak_flops_per_s
 
 
 def _operations(

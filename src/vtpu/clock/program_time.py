@@ -100,7 +100,8 @@ class ProgramTime:
     `core_busy` is the time in which the core computes, `exposed` for each resource the time in which the
     core waits for it alone; they sum to `total.seconds`. `without_model` are ids whose time is unknown:
     the total does not have them, and `unmodelled_flops` and `unmodelled_bytes` say how much they do.
-    `peak_flops_per_s` and `hbm_bytes_per_s` are the device's, for utilisation.
+    `uncounted_loops` are `while` instructions of which nothing tells how often they run: they count once.
+    `peak_flops_per_s` is the device's for the types that the program multiplies, `hbm_bytes_per_s` its HBM's.
     """
 
     total: Estimate
@@ -110,6 +111,7 @@ class ProgramTime:
     passes: Mapping[int, Pass]
     entry: int
     without_model: tuple[int, ...]
+    uncounted_loops: tuple[int, ...] = ()
     unmodelled_flops: int
     unmodelled_bytes: int
     flops: int
@@ -117,3 +119,8 @@ class ProgramTime:
     peak_flops_per_s: float
     hbm_bytes_per_s: float
     calibration: str
+
+    @property
+    def is_lower_bound(self) -> bool:
+        """Whether something that the program does has no time in the total, or too little."""
+        return bool(self.without_model or self.uncounted_loops)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -106,22 +105,35 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
         unknown=_choice(environment, UNKNOWN, Unknown.ZEROS),
         values_memory_bytes=_optional_size(environment, VALUES_MEMORY),
         values_disk_bytes=_optional_size(environment, VALUES_DISK),
-        pace=environment.get(PACE, "off") not in ("", "off", "0", "none"),
+        pace=_switch(environment, PACE),
         host_speed=parse_host_speed(environment.get(HOST_SPEED), HOST_SPEED),
     )
+
+
+def _switch(environment: Mapping[str, str], name: str) -> bool:
+    """Whether a setting is on; without it, it is off."""
+    text = environment.get(name, "").lower()
+    if text in ("", "off", "0", "none", "false", "no"):
+        return False
+    if text in ("on", "1", "true", "yes"):
+        return True
+    raise UsageError(f"{name}={environment[name]} is neither on nor off.")
+
+
+_FASTEST_HOST = 1000.0  # relative to this machine, and so is the slowest
 
 
 def parse_host_speed(text: str | None, name: str) -> float:
     """A speed of the slice's host relative to this machine; 1 without one.
 
     Raises:
-        UsageError: `text`, which `name` was set to, is no number above 0.
+        UsageError: `text`, which `name` was set to, is no speed of a computer.
     """
     try:
         speed = float(text) if text else 1.0
     except ValueError:
         speed = 0.0
-    if 0 < speed < math.inf:
+    if 1 / _FASTEST_HOST <= speed <= _FASTEST_HOST:
         return speed
     raise UsageError(
         f"{name}={text} is no speed: write 2 for a host that computes twice as fast as this machine, "

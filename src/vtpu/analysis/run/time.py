@@ -26,7 +26,7 @@ class StepSummary:
     """Steps of one program, and the line that calls it.
 
     `low_s` and `high_s`: the median step with every program at the low and at the high end of its time.
-    `is_lower_bound`: programs are in it without a time. `is_input_bound`: the device waits for its input
+    `is_lower_bound`: programs are in it without a time, or with operations without one. `is_input_bound`: the device waits for its input
     more than for anything else. Rates are null where the batch is not known, `tokens_per_s` also where it
     does not consist of tokens; `utilisation` where the program's time is not the model's.
     """
@@ -153,7 +153,7 @@ def _summarize_step(
         line=lines.line(int(recording.events["stack"][mine["event"][-1]])),
         low_s=low_s,
         high_s=high_s,
-        is_lower_bound=bool(run.unknown & set(_programs_in_steps(mine, run))),
+        is_lower_bound=_is_lower_bound(run, durations, _programs_in_steps(mine, run)),
         is_input_bound=steps.bound_by in (BoundBy.HOST_BLOCKED, BoundBy.INPUT_TRANSFER),
         steps=steps,
         batch=batch,
@@ -161,6 +161,15 @@ def _summarize_step(
         tokens_per_s=_rate(batch.tokens if batch else None, steps),
         utilisation=_utilisation(durations, steps),
     )
+
+
+def _is_lower_bound(run: VirtualRun, durations: Durations, programs: list[int]) -> bool:
+    """Whether a program of a step has no time, or its time leaves something out."""
+    if run.unknown & set(programs):
+        return True
+    if not isinstance(durations, ProgramTimes):
+        return False
+    return any(time.is_lower_bound for p in programs if (time := durations.of(p)))
 
 
 def _utilisation(durations: Durations, steps: Steps) -> Utilisation | None:
