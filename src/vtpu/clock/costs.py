@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from vtpu.clock.facts import Facts
 from vtpu.clock.machine import Machine
-from vtpu.clock.operations import core_time, kernel_time, within
+from vtpu.clock.operations import Timed, core_time, kernel_time, within
 from vtpu.clock.program_time import Lane, OperationTime, Source
 from vtpu.clock.resources import Resource
 from vtpu.clock.traffic import (
@@ -65,13 +65,16 @@ class Costs:
             return self._from_other_slices(instruction, work)
         if work.transfers:
             return self._transferring(work)
-        if instruction.custom_call_target == _KERNEL:
-            return _on_core(work, kernel_time(work, self._machine))
-        if self._sorts(instruction):  # its passes over the data depend on how it is emitted
-            return Cost(None, Lane.CORE, None, work)
         if _does_nothing(work):
             return Cost(0.0, Lane.CORE, Source.NOTHING, work)
-        return _on_core(work, core_time(work, self._facts.hints(instruction), self._machine))
+        return _on_core(work, self._core(instruction, work))
+
+    def _core(self, instruction: Instruction, work: Work) -> Timed | None:
+        if instruction.custom_call_target == _KERNEL:
+            return kernel_time(work, self._machine)
+        if self._sorts(instruction):  # its passes over the data depend on how it is emitted
+            return None
+        return core_time(work, self._facts.hints(instruction), self._machine)
 
     def _sorts(self, instruction: Instruction) -> bool:
         if instruction.opcode != "fusion":
@@ -117,11 +120,11 @@ class Costs:
         return Cost(seconds, lane, Source.LINK, work, {Resource.HOST_LINK: seconds})
 
 
-def _on_core(work: Work, found: tuple[object, float, Source] | None) -> Cost:
+def _on_core(work: Work, found: Timed | None) -> Cost:
     if found is None:
         return Cost(None, Lane.CORE, None, work)
     busy, seconds, source = found
-    return Cost(seconds, Lane.CORE, source, work, dict(busy))  # type: ignore[call-overload]
+    return Cost(seconds, Lane.CORE, source, work, dict(busy))
 
 
 def _does_nothing(work: Work) -> bool:

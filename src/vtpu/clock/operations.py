@@ -18,15 +18,16 @@ from vtpu.clock.resources import Resource
 from vtpu.program.memory import MemorySpace
 from vtpu.program.work import MatrixProduct, Work
 
+Timed = tuple[Mapping[Resource, float], float, Source]
+"""How long each resource is needed, how long the operation takes, and from what that is computed."""
+
 _REGISTER_ELEMENTS = 8 * 128
 #: Of a vector unit: "each ALU ... 4 per lane", jax-ml/scaling-book@0819a7d `tpus.md`.
 _ALUS = 4
 _SMALL_BYTES = 4096  # one register's worth: what scalar units and single vector instructions handle
 
 
-def core_time(
-    work: Work, hints: Hints, machine: Machine
-) -> tuple[Mapping[Resource, float], float, Source] | None:
+def core_time(work: Work, hints: Hints, machine: Machine) -> Timed | None:
     """How long each resource is needed, how long the operation takes, and from what that is computed.
 
     None when there is no model for it.
@@ -40,9 +41,7 @@ def core_time(
     return _small_time(work, machine)
 
 
-def _product_time(
-    work: Work, hints: Hints, machine: Machine
-) -> tuple[Mapping[Resource, float], float, Source]:
+def _product_time(work: Work, hints: Hints, machine: Machine) -> Timed:
     c = machine.calibration
     mxu = sum(_mxu_seconds(product, machine) for product in work.products)
     hbm = _hbm_seconds(work, machine)
@@ -94,17 +93,13 @@ def _edges(work: Work, hints: Hints, machine: Machine) -> float:
     return size / (machine.hbm_bytes_per_s * machine.calibration.hbm)
 
 
-def _cycles_time(
-    work: Work, cycles: int, machine: Machine
-) -> tuple[Mapping[Resource, float], float, Source]:
+def _cycles_time(work: Work, cycles: int, machine: Machine) -> Timed:
     seconds = cycles / machine.clock_hz * machine.calibration.other_cycles
     hbm = _hbm_seconds(work, machine)
     return {Resource.VPU: seconds, Resource.HBM: hbm}, max(seconds, hbm), Source.CYCLES
 
 
-def _small_time(
-    work: Work, machine: Machine
-) -> tuple[Mapping[Resource, float], float, Source] | None:
+def _small_time(work: Work, machine: Machine) -> Timed | None:
     """What the compiler gives no cycles for: scalars and single registers; larger ones stream."""
     moved = work.moved(MemorySpace.HBM)
     if (work.vector_ops or 0) * 4 <= _SMALL_BYTES and moved <= _SMALL_BYTES:
@@ -115,9 +110,7 @@ def _small_time(
     return {Resource.HBM: hbm, Resource.ISSUE: machine.calibration.start_s}, seconds, Source.WORK
 
 
-def kernel_time(
-    work: Work, machine: Machine
-) -> tuple[Mapping[Resource, float], float, Source] | None:
+def kernel_time(work: Work, machine: Machine) -> Timed | None:
     """How long a kernel takes of which the work is known; None where it is not.
 
     What its body does is counted, the order of it is not: matrix units, vector units and HBM overlap as far
