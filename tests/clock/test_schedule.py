@@ -196,3 +196,56 @@ def test_a_program_between_slices_waits_for_the_network() -> None:
     found = _time(module, "2*v5e:2x2")
     assert found.total.seconds == pytest.approx(8192 * 8192 * 2 / 3.125e9, rel=0.01)
     assert found.exposed[Resource.DCN] > 0
+
+
+def test_a_sort_is_without_a_model_and_the_time_a_lower_bound() -> None:
+    compare = """
+order {
+  p = f32[] parameter(0)
+  q = f32[] parameter(1)
+  ROOT lt = pred[] compare(p, q), direction=LT
+}
+"""
+    module = module_of(
+        "a = f32[65536]{0:T(1024)} parameter(0)",
+        "ROOT s = f32[65536]{0:T(1024)} sort(a), dimensions={0}, to_apply=order",
+        before=compare,
+    )
+    found = _time(module)
+    assert len(found.without_model) == 1
+    assert found.is_lower_bound
+
+
+def test_a_loop_of_which_nothing_tells_how_often_it_runs_makes_a_lower_bound() -> None:
+    module = module_of(
+        f"a = {LINE} parameter(0)",
+        "n = s32[] parameter(1)",
+        f"t0 = (s32[], {LINE}) tuple(n, a)",
+        f"w = (s32[], {LINE}) while(t0), condition=cond, body=body",
+        f"ROOT r = {LINE} get-tuple-element(w), index=1",
+        before=LOOP,
+    )
+    found = _time(module)
+    assert len(found.uncounted_loops) == 1
+    assert found.is_lower_bound
+
+
+def test_products_of_small_integers_are_measured_by_their_own_peak() -> None:
+    line = "s8[8192,8192]{1,0:T(8,128)(4,1)}"
+    module = module_of(
+        f"a = {line} parameter(0)",
+        f"b = {line} parameter(1)",
+        f"ROOT p = s32[8192,8192]{{1,0:T(8,128)}} dot(a, b), {_DOT}",
+    )
+    found = _time(module)
+    assert found.flops / found.peak_flops_per_s <= found.total.seconds
+
+
+def test_a_gather_of_scalars_reads_what_it_takes() -> None:
+    module = module_of(
+        "a = f32[1048576]{0:T(1024)} parameter(0)",
+        "i = s32[1048576,1]{0,1:T(1,128)} parameter(1)",
+        "ROOT g = f32[1048576]{0:T(1024)} gather(a, i), offset_dims={}, collapsed_slice_dims={0}, "
+        "start_index_map={0}, index_vector_dim=1, slice_sizes={1}",
+    )
+    assert _time(module).total.seconds > 8 * 1048576 / 819e9

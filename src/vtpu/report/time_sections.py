@@ -51,6 +51,8 @@ def time_sections(report: TimeReport, line: _Lines) -> tuple[Section, ...]:
 def time_text(report: TimeReport) -> str:
     """The time of one execution with its band."""
     total = report.time.total
+    if report.time.is_lower_bound:
+        return f"at least {format_seconds(total.low)} (modelled): something in it has no known time"
     band = f"{format_seconds(total.low)} to {format_seconds(total.high)}"
     return f"{format_seconds(total.seconds)} (modelled), expected {band}"
 

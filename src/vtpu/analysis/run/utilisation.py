@@ -36,8 +36,8 @@ def utilisation_of(times: ProgramTimes, program: int, step_s: float) -> Utilisat
     peak = step_s * time.peak_flops_per_s
     return Utilisation(
         mfu=found.model_flops / peak,
-        mxu=time.flops / peak,
-        hbm=time.hbm_bytes / (step_s * time.hbm_bytes_per_s),
+        mxu=(time.flops - time.unmodelled_flops) / peak,
+        hbm=(time.hbm_bytes - time.unmodelled_bytes) / (step_s * time.hbm_bytes_per_s),
         exposed_s=sum(time.exposed.get(r, 0.0) for r in _COMMUNICATION),
         host_link_s=time.exposed.get(Resource.HOST_LINK, 0.0),
     )

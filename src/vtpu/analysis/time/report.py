@@ -105,14 +105,14 @@ class TimeReport:
 
     @property
     def hfu(self) -> float | None:
-        """All FLOPs of the program over those that the chip could do in the step."""
-        return self._of_peak(self.time.flops)
+        """All FLOPs of operations with a time over those that the chip could do in the step."""
+        return self._of_peak(self.time.flops - self.time.unmodelled_flops)
 
     @property
     def hbm_utilisation(self) -> float | None:
-        """Bytes of HBM over those that the chip could move in the step."""
+        """Bytes of operations with a time over those that HBM could move in the step."""
         whole = self.seconds * self.time.hbm_bytes_per_s
-        return self.time.hbm_bytes / whole if whole else None
+        return (self.time.hbm_bytes - self.time.unmodelled_bytes) / whole if whole else None
 
     @property
     def exposed_s(self) -> float:
