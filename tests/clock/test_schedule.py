@@ -249,3 +249,9 @@ def test_a_gather_of_scalars_reads_what_it_takes() -> None:
         "start_index_map={0}, index_vector_dim=1, slice_sizes={1}",
     )
     assert _time(module).total.seconds > 8 * 1048576 / 819e9
+
+
+def test_where_nobody_published_the_links_a_collective_is_without_a_model() -> None:
+    module = replace(_gather_beside(0), devices=(0, 2, 4, 6))
+    found = program_time(module, _machine("v2:2x2"))
+    assert len(found.without_model) == 1

@@ -19,10 +19,10 @@ from vtpu.clock.torus import Coords, Group, Torus, heaviest_link
 class Network:
     """What links carry: bytes per second one way over one link, seconds per hop and per start.
 
-    `dcn_bytes_per_s` is per chip, one way; None when no source gives it.
+    `dcn_bytes_per_s` is per chip, one way. Rates are None when no source gives them.
     """
 
-    link_bytes_per_s: float
+    link_bytes_per_s: float | None
     hop_s: float
     start_s: float
     dcn_bytes_per_s: float | None
@@ -47,14 +47,14 @@ def gather_traffic(whole_bytes: int, group: Group, network: Network) -> Traffic:
     A reduce-scatter of as many bytes takes as long: the same parts go the other way and are added.
     """
     received = whole_bytes * (group.chips - 1) // group.chips
-    within = received / (group.links * network.link_bytes_per_s) if group.chips > 1 else 0.0
+    within = _carried(received / group.links, group, network)
     return _with_other_slices(within, received, whole_bytes, group, network)
 
 
 def reduce_traffic(whole_bytes: int, group: Group, network: Network) -> Traffic:
     """All members get the sum: a reduce-scatter, then an all-gather."""
     received = 2 * whole_bytes * (group.chips - 1) // group.chips
-    within = received / (group.links * network.link_bytes_per_s) if group.chips > 1 else 0.0
+    within = _carried(received / group.links, group, network)
     return _with_other_slices(within, received, 2 * whole_bytes, group, network)
 
 
@@ -69,9 +69,7 @@ def exchange_traffic(local_bytes: int, group: Group, network: Network) -> Traffi
         (local_bytes * span.chips / 4 / span.links for span in group.spans),
         default=float(received),
     )
-    within = max(crossing, received / group.links) / network.link_bytes_per_s
-    if group.chips == 1:
-        within = 0.0
+    within = _carried(max(crossing, received / group.links), group, network)
     return _with_other_slices(within, received, local_bytes, group, network)
 
 
@@ -80,14 +78,26 @@ def permute_traffic(
 ) -> Traffic:
     """Every sender's `local_bytes` go to its receiver; messages that share a link share its rate."""
     load, hops = heaviest_link(torus, pairs)
-    seconds = load * local_bytes / network.link_bytes_per_s + hops * network.hop_s + network.start_s
+    if load and network.link_bytes_per_s is None:
+        return Traffic(None, Resource.ICI, local_bytes)
+    carried = load * local_bytes / network.link_bytes_per_s if network.link_bytes_per_s else 0.0
+    seconds = carried + hops * network.hop_s + network.start_s
     return Traffic(seconds, Resource.ICI, local_bytes if load else 0)
 
 
+def _carried(link_bytes: float, group: Group, network: Network) -> float | None:
+    """Seconds for so many bytes over one link; a group on one chip needs none."""
+    if group.chips == 1:
+        return 0.0
+    return link_bytes / network.link_bytes_per_s if network.link_bytes_per_s else None
+
+
 def _with_other_slices(
-    within: float, received: int, whole_bytes: int, group: Group, network: Network
+    within: float | None, received: int, whole_bytes: int, group: Group, network: Network
 ) -> Traffic:
     """Adds starts and hops, and between slices what each chip's share must cross the DCN."""
+    if within is None:
+        return Traffic(None, Resource.ICI, received)
     seconds = within + network.start_s + group.farthest * network.hop_s
     if group.slices == 1:
         return Traffic(seconds, Resource.ICI, received)

@@ -82,7 +82,7 @@ def machine_of(
 def _network(links: Links, calibration: Calibration) -> Network:
     link = links.ici_one_way_bytes_per_s_per_link
     return Network(
-        link_bytes_per_s=(link.value if link else 0) * calibration.ici,
+        link_bytes_per_s=link.value * calibration.ici if link else None,
         hop_s=links.ici_hop_s.value if links.ici_hop_s else calibration.hop_s,
         start_s=calibration.collective_s,
         dcn_bytes_per_s=links.dcn_bytes_per_s.value if links.dcn_bytes_per_s else None,
