@@ -12,6 +12,7 @@ from running import Bench
 from timelines import timeline
 from vtpu.reading.xplane.space import Plane, Space
 from vtpu.reading.xplane.writing import encode_space
+from vtpu.report.profiles.files import write_xspace
 from vtpu.report.profiles.xspace import profile_space
 
 PROGRAM = """
@@ -75,11 +76,18 @@ def test_a_recording_gives_its_profile_later(bench):
     assert list((bench.folder / "logs/plugins/profile").glob("*/*.xplane.pb"))
 
 
-def test_a_profile_that_cannot_be_written_is_a_message_and_the_programs_end_counts(bench):
+def test_a_profile_that_cannot_be_written_is_refused_before_the_program_runs(bench):
     (bench.folder / "taken").write_text("")
-    ended = bench.vtpu("run", "--on", "v5e-4", "--xprof", "taken/logs", bench.script(PROGRAM))
-    assert ended.exit_code == 0
-    assert ended.stderr.startswith("vtpu: the profile cannot be written to taken/logs/")
+    ended = bench.vtpu("run", "--on", "v5e-4", "--xprof", "taken/logs", bench.script("print(1)"))
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("vtpu: no profile can be written to taken/logs")
+
+
+def test_a_trace_does_not_replace_the_script_that_runs(bench):
+    script = bench.script("print(1)")
+    ended = bench.vtpu("run", "--perfetto", script, script)
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert "would replace" in ended.stderr
 
 
 def test_a_run_that_used_no_device_has_no_profile(bench):
@@ -171,3 +179,22 @@ def test_a_recording_to_compare_with_has_to_be_one(bench):
     ended = bench.vtpu("trace", path, "--against", path)
     assert ended.exit_code == 2
     assert "not a recording" in ended.stderr
+
+
+def test_a_trace_never_replaces_what_the_command_reads(bench):
+    name = profile(bench.folder)
+    before = Path(name).read_bytes()
+    assert "would replace" in refused(bench, name, "--perfetto", name)
+    assert Path(name).read_bytes() == before
+
+
+def test_an_older_trace_is_kept(bench):
+    target = bench.folder / "older.pftrace"
+    target.write_text("mine")
+    shown(bench, profile(bench.folder), "--perfetto", str(target))
+    assert target.with_name("older.pftrace~").read_text() == "mine"
+
+
+def test_profiles_of_one_second_are_all_kept(tmp_path):
+    first, second = (write_xspace(b"%d" % i, tmp_path, "host", 1e9) for i in range(2))
+    assert (first.read_bytes(), second.read_bytes()) == (b"0", b"1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -110,6 +111,25 @@ def timing_of(host_speed: float | None) -> Timing:
     else:
         speed = parse_host_speed(f"{host_speed:g}", "--host-speed")
     return Timing(host_speed=speed)
+
+
+def check_targets(
+    perfetto: Path | None, xprof: Path | None, others: Sequence[Path | str | None] = ()
+) -> None:
+    """Before anything runs: can profiles be written, and to files of their own?
+
+    Raises:
+        UsageError: a folder cannot be made, or a trace would replace another file of the command.
+    """
+    taken = {Path(other).absolute() for other in others if other}
+    if perfetto and perfetto.absolute() in taken:
+        raise UsageError(f"--perfetto {perfetto} would replace a file that the command uses.")
+    for folder in (xprof, perfetto.parent if perfetto else None):
+        try:
+            if folder:
+                folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"no profile can be written to {folder}: {error.strerror}") from error
 
 
 def pace_environment(pace: bool, timing: Timing) -> dict[str, str]:

@@ -34,6 +34,7 @@ from vtpu.cli.options import (
     Values,
     ValuesBudget,
     Xprof,
+    check_targets,
     pace_environment,
     timing_of,
     values_environment,
@@ -76,6 +77,7 @@ def run_command(
     if not arguments:
         raise UsageError("Nothing to run. Write `vtpu run script.py`, or `vtpu run -m module`.")
     timing = timing_of(host_speed)
+    check_targets(perfetto, xprof, others=(out, json, arguments[0]))
     settings = {
         **values_environment(values, values_budget, unknown),
         **pace_environment(pace, timing),

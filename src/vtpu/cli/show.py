@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from vtpu.cli.options import HostSpeed, Json, Perfetto, Xprof, load, timing_of
+from vtpu.cli.options import HostSpeed, Json, Perfetto, Xprof, check_targets, load, timing_of
 
 
 def show_command(
@@ -21,6 +21,7 @@ def show_command(
     """Show the report of a recording again, or write its profile."""
     from vtpu.report.terminal import report_recording
 
+    check_targets(perfetto, xprof, others=(recording, json))
     loaded = load(recording)
     timing = timing_of(host_speed)
     report_recording(loaded, str(recording), json, timing=timing)
