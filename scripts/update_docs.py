@@ -26,6 +26,11 @@ def render_fields(schema: dict[str, Any]) -> str:
         for name, definition in schema["$defs"].items()
         if "properties" in definition
     ]
+    parts += [
+        f"### {name}\n\nOne of {', '.join(f'`{value}`' for value in definition['enum'])}.\n"
+        for name, definition in schema["$defs"].items()
+        if "enum" in definition
+    ]
     basis = "\n".join(f"| `{path}` | {b} |" for path, b in RUN_BASIS.items())
     parts.append(f"### Basis\n\n| figures | come from |\n|---|---|\n{basis}\n")
     return "\n".join(parts)

@@ -198,3 +198,11 @@ def test_an_older_trace_is_kept(bench):
 def test_profiles_of_one_second_are_all_kept(tmp_path):
     first, second = (write_xspace(b"%d" % i, tmp_path, "host", 1e9) for i in range(2))
     assert (first.read_bytes(), second.read_bytes()) == (b"0", b"1")
+
+
+def test_times_that_vtpu_modelled_are_not_called_measured(bench):
+    ended = bench.vtpu("run", "--on", "v5e-1", "--xprof", "logs", bench.script(PROGRAM))
+    assert ended.exit_code == 0
+    said = shown(bench, "logs", "--against", "run.vtpu")
+    assert "in the profile" in said
+    assert "measured:" not in said

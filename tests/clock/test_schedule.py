@@ -255,3 +255,22 @@ def test_where_nobody_published_the_links_a_collective_is_without_a_model() -> N
     module = replace(_gather_beside(0), devices=(0, 2, 4, 6))
     found = program_time(module, _machine("v2:2x2"))
     assert len(found.without_model) == 1
+
+
+def test_a_computation_that_runs_beside_the_core_is_without_a_model() -> None:
+    wrapped = f"""
+inside {{
+  p = {LINE} parameter(0)
+  ROOT e = {LINE} exponential(p)
+}}
+"""
+    module = module_of(
+        f"a = {LINE} parameter(0)",
+        f"start = (({LINE}), {LINE}, u32[]) async-start(a), calls=inside, "
+        'async_execution_thread="sparsecore"',
+        f"ROOT done = {LINE} async-done(start), calls=inside",
+        before=wrapped,
+    )
+    found = _time(module)
+    assert [module.by_id[i].opcode for i in found.without_model] == ["async-start"]
+    assert found.is_lower_bound

@@ -212,3 +212,41 @@ def test_pace_of_another_host_is_refused(bench: Bench):
     ended = bench.vtpu("run", "--pace", "--host-speed", "2", script)
     assert (ended.exit_code, ended.stdout) == (2, "")
     assert "vtpu show run.vtpu --host-speed 2" in ended.stderr
+
+
+BAD_PACE = """
+import jax.numpy as jnp, vtpu
+def pace(name):
+    raise KeyError(name)
+vtpu.attach("v5e-1", pace=ANSWER, out="{out}", report=False)
+import jax
+jax.jit(lambda x: x @ x)(jnp.ones((8, 128, 128))).block_until_ready()
+print("ended")
+"""
+
+
+@pytest.mark.parametrize(
+    "answer", ["pace", "lambda name: float('nan')", "lambda name: -1", "lambda name: 'x'"]
+)
+def test_a_pace_that_is_no_time_is_noted_and_the_program_goes_on(bench: Bench, answer: str):
+    out = bench.folder / "bad.vtpu"
+    text = (
+        BAD_PACE.replace("ANSWER", answer)
+        .replace("{out}", str(out))
+        .replace(', values="zeros"', "")
+    )
+    command = [sys.executable, bench.script(text)]
+    ended = subprocess.run(
+        command, check=False, capture_output=True, text=True, cwd=bench.folder, timeout=120
+    )
+    assert ended.stdout.startswith("ended\n"), ended.stderr
+    assert ended.stderr == ""
+    assert any("cost model" in problem for problem in load_recording(out).problems)
+
+
+def test_what_only_pace_needs_is_not_loaded_without_it():
+    code = "import sys, vtpu.device.attach; print([m for m in sys.modules if 'vtpu.clock' in m])"
+    ended = subprocess.run(
+        [sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=60
+    )
+    assert (ended.stdout, ended.stderr) == ("[]\n", "")

@@ -67,6 +67,10 @@ class Costs:
             return self._transferring(work)
         if _does_nothing(work):
             return Cost(0.0, Lane.CORE, Source.NOTHING, work)
+        if (
+            instruction.opcode == "async-start"
+        ):  # SparseCore or the host computes: no model of these
+            return Cost(None, Lane.CORE, None, work)
         return _on_core(work, self._core(instruction, work))
 
     def _core(self, instruction: Instruction, work: Work) -> Timed | None:

@@ -18,8 +18,7 @@ class Hints:
 
     `estimated_cycles` is its own estimate. A fusion runs in `iterations` over windows of its output; of a
     matrix product also of its input and its kernel (left and right operand, as the emitter has them).
-    The windows' two last dimensions are counted in registers of 8 x 128. `emitter`, `strategy` and
-    `remark` say how a collective or a product is emitted.
+    The windows' two last dimensions are counted in registers of 8 x 128.
     """
 
     estimated_cycles: int | None = None
@@ -27,12 +26,6 @@ class Hints:
     output_window: tuple[int, ...] = ()
     kernel_window: tuple[int, ...] = ()
     input_window: tuple[int, ...] = ()
-    emitter: str = ""
-    strategy: str = ""
-    remark: str = ""
-    kernel_flops: int | None = None
-    kernel_bytes: int | None = None
-    kernel_transcendentals: int | None = None
 
     @property
     def steps(self) -> int:
@@ -53,22 +46,12 @@ def hints_of(instruction: Instruction) -> Hints:
 
 def _hints(said: dict[str, Any]) -> Hints:
     window = said.get("window_config") or {}
-    algorithm = said.get("collective_algorithm_config") or said.get(
-        "convolution_algorithm_config", {}
-    )
-    kernel = (said.get("custom_call_config") or {}).get("cost_estimate") or {}
     return Hints(
         estimated_cycles=_cycles(window.get("estimated_cycles")),
         iterations=_ints(window.get("iteration_bounds")),
         output_window=_ints(window.get("output_window_bounds")),
         kernel_window=_ints(window.get("kernel_window_bounds")),
         input_window=_ints(window.get("input_window_bounds")),
-        emitter=algorithm.get("emitter", ""),
-        strategy=algorithm.get("strategy", ""),
-        remark=algorithm.get("debug", ""),
-        kernel_flops=_int(kernel.get("flops")),
-        kernel_bytes=_int(kernel.get("bytes_accessed")),
-        kernel_transcendentals=_int(kernel.get("transcendentals")),
     )
 
 
@@ -78,9 +61,7 @@ def _ints(values: list[str] | None) -> tuple[int, ...]:
 
 def _cycles(value: str | None) -> int | None:
     """The compiler's cycles; None where it says the largest number, which is its "cannot tell"."""
-    cycles = _int(value)
-    return None if cycles is None or cycles >= _CANNOT_TELL else cycles
-
-
-def _int(value: str | int | None) -> int | None:
-    return None if value is None else int(value)
+    if value is None:
+        return None
+    cycles = int(value)
+    return None if cycles >= _CANNOT_TELL else cycles

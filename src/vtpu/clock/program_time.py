@@ -60,7 +60,6 @@ class Lane(StrEnum):
     NETWORK = "DCN"
     TO_HOST = "to host"
     FROM_HOST = "from host"
-    SPARSECORE = "SparseCore"
 
 
 @dataclass(frozen=True, slots=True)

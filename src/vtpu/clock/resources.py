@@ -15,6 +15,5 @@ class Resource(StrEnum):
     ICI = "ICI"  # links between chips of a slice
     DCN = "DCN"  # network between slices
     HOST_LINK = "PCIe"  # between a chip and its host
-    SPARSECORE = "SparseCore"
     ISSUE = "issue"  # starting operations: descriptors, barriers, loops
     COMPILER = "cycles"  # the compiler's own count, which does not say of what

@@ -21,7 +21,6 @@ _LANE_RESOURCES = {
     Lane.NETWORK: Resource.DCN,
     Lane.TO_HOST: Resource.HOST_LINK,
     Lane.FROM_HOST: Resource.HOST_LINK,
-    Lane.SPARSECORE: Resource.SPARSECORE,
 }
 
 

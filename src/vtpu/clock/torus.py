@@ -81,9 +81,7 @@ class Group:
     devices of the group on one chip, `slices` how many slices it spans.
     """
 
-    devices: int
     chips: int
-    cores: int
     slices: int
     spans: tuple[Span, ...]
     is_box: bool
@@ -96,7 +94,7 @@ class Group:
         In a box without wrap-around its corners have the least: one along each axis. A group that is no
         box is taken to have one.
         """
-        return sum(span.links for span in self.spans) or 1
+        return (sum(span.links for span in self.spans) or 1) if self.is_box else 1
 
 
 @lru_cache(maxsize=1024)  # the same few groups come again with every collective
@@ -106,9 +104,7 @@ def group_of(torus: Torus, members: tuple[Position, ...]) -> Group:
     chips = sorted({m.coords for m in members if m.slice_index == first})
     spans = tuple(_spans(torus, chips))
     return Group(
-        devices=len(members),
         chips=len(chips),
-        cores=max(Counter((m.slice_index, m.coords) for m in members).values()),
         slices=len({m.slice_index for m in members}),
         spans=spans,
         is_box=prod(span.chips for span in spans) == len(chips),

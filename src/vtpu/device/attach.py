@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vtpu.chips import Slice, parse_slice
 from vtpu.compiler.cache import ResultCache
@@ -30,7 +30,6 @@ from vtpu.device.interrupts import interrupt_stays_the_end
 from vtpu.device.kernels import keep_kernels
 from vtpu.device.leaving import hold_threads, let_children_end
 from vtpu.device.other_hosts import take_other_hosts_as_this_one
-from vtpu.device.pace import Pace, ProgramSeconds
 from vtpu.device.recorder import Recorder
 from vtpu.device.settings import DEFAULT_SLICE, Settings, read_settings
 from vtpu.device.values import Values, choose_limits
@@ -39,6 +38,9 @@ from vtpu.recording.recording import DeviceRecord, RunRecord
 from vtpu.units import counted
 from vtpu.values.budget import Mode
 from vtpu.values.reasons import Reasons
+
+if TYPE_CHECKING:  # the cost model, which only pace needs
+    from vtpu.device.pace import ProgramSeconds
 
 _PLATFORM = "tpu"
 _UNAVAILABLE = 14  # of the ABI's error codes
@@ -265,6 +267,8 @@ def _new_session(
     values = _new_values(settings, facts, recorder)
     pace = None
     if settings.pace:
+        from vtpu.device.pace import Pace
+
         pace = Pace(wanted, facts, settings.host, seconds_of, recorder.problem)
     handlers = Handlers(
         topology, facts, settings.host, compiler, recorder, explanations, values, pace

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vtpu.compiler.inspections import report_sharding
 from vtpu.compiler.pool import CompilerStopped
@@ -14,7 +14,6 @@ from vtpu.device import _core
 from vtpu.device.call_stacks import compiling_stack
 from vtpu.device.explanations import Explanations
 from vtpu.device.interrupts import Abandoned, abandonment
-from vtpu.device.pace import Pace
 from vtpu.device.profiles import Profiles
 from vtpu.device.programs import LoadableProgram, describe
 from vtpu.device.recorder import Recorder
@@ -31,6 +30,9 @@ from vtpu.reading.compile_options import (
 )
 from vtpu.reading.profile_options import asks_for_devices
 from vtpu.recording.recording import ProgramRecord, ValuesRecord
+
+if TYPE_CHECKING:  # the cost model, which only pace needs
+    from vtpu.device.pace import Pace
 
 _INTERRUPTED = "interrupted"
 _CANCELLED, _INVALID_ARGUMENT, _INTERNAL, _UNAVAILABLE = 1, 3, 13, 14

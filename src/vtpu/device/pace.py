@@ -6,6 +6,7 @@ The clock is that of this machine, and the host that of the slice. What vtpu its
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 
@@ -62,12 +63,30 @@ class Pace:
 
     def _seconds(self, program: LoadableProgram) -> float:
         name = program.compiled.name
-        seconds = self._given(name) if self._given else None
+        seconds = self._given_seconds(name)
         if seconds is None:
             seconds = _modelled_seconds(program, self._machine)
         if seconds is None:
             self._note_problem(f"how long {name} takes is not known: with pace it takes no time")
         return seconds or 0.0
+
+    def _given_seconds(self, name: str) -> float | None:
+        """What `pace` says of a program; an answer that is no time is noted and counts as none."""
+        if self._given is None:
+            return None
+        try:
+            answer: object = self._given(name)
+        except Exception as error:  # the user's function may raise whatever it likes
+            self._note_problem(f"pace({name!r}) failed: {error!r}. The cost model's time is taken.")
+            return None
+        if answer is None:
+            return None
+        if isinstance(answer, int | float) and 0 <= answer < math.inf:
+            return float(answer)
+        self._note_problem(
+            f"pace({name!r}) gave {answer!r}, which is no time in seconds. The cost model's is taken."
+        )
+        return None
 
     def place_execution(
         self, at_ns: int, number: int, program: int, device: int, awaits: int

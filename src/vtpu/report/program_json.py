@@ -13,7 +13,7 @@ from vtpu.analysis.program.padding import PaddedItem, SpacePadding
 from vtpu.analysis.program.report import ProgramReport
 from vtpu.evidence import Basis
 from vtpu.report.failure_json import failure_as_json
-from vtpu.report.time_json import time_as_json
+from vtpu.report.program_time_json import time_as_json
 
 PROGRAM_SCHEMA = "vtpu.program/1"
 

@@ -29,8 +29,8 @@ from vtpu.report.document import (
 from vtpu.report.failure_report import failure_sections
 from vtpu.report.fragmentation_sections import fragmentation_sections
 from vtpu.report.padding_sections import LEAST_SHARE, padding_sections
+from vtpu.report.program_time_sections import time_sections, time_text
 from vtpu.report.source_text import Sources
-from vtpu.report.time_sections import time_sections, time_text
 from vtpu.units import counted, format_bytes
 
 _MOST_ROWS = 15

@@ -36,8 +36,8 @@ from vtpu.report.failure_tables import (
     why_text,
 )
 from vtpu.report.refused_sections import refused_sections
+from vtpu.report.run_time_section import time_section
 from vtpu.report.source_text import Sources
-from vtpu.report.time_section import time_section
 from vtpu.units import counted, format_bytes, format_count, format_seconds
 
 _MOST_ROWS = 20

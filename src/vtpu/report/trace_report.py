@@ -61,7 +61,7 @@ def trace_document(
     )
     found = [section for section in sections if section]
     if comparison:
-        found += comparison_sections(comparison)
+        found += comparison_sections(comparison, maker.basis)
     return Document("vtpu trace", tuple(found))
 
 
@@ -71,7 +71,7 @@ class _Maker:
     def __init__(self, profile: MeasuredProfile, sources: Sources) -> None:
         self._profile = profile
         self._sources = sources
-        self._basis = Basis.MODELLED if profile.hardware.is_modelled else Basis.MEASURED
+        self.basis = Basis.MODELLED if profile.hardware.is_modelled else Basis.MEASURED
         self._cores = max(1, sum(core.window_s > 0 for core in profile.cores))
         self._steps = profile.steps.count if profile.steps else 1
 
@@ -143,11 +143,11 @@ class _Maker:
             return None
         columns = (
             Column("core"),
-            Column("window", self._basis),
-            Column("busy", self._basis),
-            Column("of window", self._basis),
-            Column("idle", self._basis),
-            Column("in operations", self._basis),
+            Column("window", self.basis),
+            Column("busy", self.basis),
+            Column("of window", self.basis),
+            Column("idle", self.basis),
+            Column("in operations", self.basis),
         )
         rows = tuple(_core_row(core) for core in cores[:_MOST_CORES])
         return Section("Cores", (Table(columns, rows, len(cores) - len(rows)),))
@@ -158,11 +158,11 @@ class _Maker:
             return None
         columns = (
             Column("program"),
-            Column("executions", self._basis),
-            Column("median", self._basis),
-            Column("least", self._basis),
-            Column("most", self._basis),
-            Column("begin to begin", self._basis),
+            Column("executions", self.basis),
+            Column("median", self.basis),
+            Column("least", self.basis),
+            Column("most", self.basis),
+            Column("begin to begin", self.basis),
         )
         rows = tuple(_program_row(run) for run in programs[:_MOST_PARTS])
         return Section("Programs", (Table(columns, rows, len(programs) - len(rows)),))
@@ -176,11 +176,11 @@ class _Maker:
         columns = (
             Column("operation"),
             Column("category"),
-            Column(self._each, self._basis),
-            Column("share", self._basis),
-            Column("count", self._basis),
-            Column("FLOP rate", self._basis),
-            Column("bandwidth", self._basis, is_minor=True),
+            Column(self._each, self.basis),
+            Column("share", self.basis),
+            Column("count", self.basis),
+            Column("FLOP rate", self.basis),
+            Column("bandwidth", self.basis, is_minor=True),
             Column("layer", wraps=True),
             Column("line"),
         )
@@ -222,10 +222,10 @@ class _Maker:
             return None
         columns = (
             Column(column, wraps=True),
-            Column(self._each, self._basis),
-            Column("share", self._basis),
-            Column("FLOP rate", self._basis),
-            Column("operations", self._basis),
+            Column(self._each, self.basis),
+            Column("share", self.basis),
+            Column("FLOP rate", self.basis),
+            Column("operations", self.basis),
         )
         rows = tuple(
             (
@@ -247,11 +247,11 @@ class _Maker:
             return None
         columns = (
             Column("communication"),
-            Column("operations", self._basis),
-            Column("count", self._basis),
-            Column(f"exposed {self._each}", self._basis),
-            Column("share", self._basis),
-            Column("beside the core", self._basis),
+            Column("operations", self.basis),
+            Column("count", self.basis),
+            Column(f"exposed {self._each}", self.basis),
+            Column("share", self.basis),
+            Column("beside the core", self.basis),
         )
         rows = tuple(self._communication_row(c) for c in found)
         remark = Note(
@@ -332,9 +332,9 @@ def _program_row(run: ProgramRuns) -> tuple[Cell, ...]:
 # ---- against a recording -----------------------------------------------------------------------
 
 
-def comparison_sections(comparison: Comparison) -> list[Section]:
-    """Where prediction and measurement differ most, program by program."""
-    sections = [_comparison_section(program) for program in comparison.programs]
+def comparison_sections(comparison: Comparison, basis: Basis) -> list[Section]:
+    """Where prediction and profile differ most, program by program. `basis`: of the profile's times."""
+    sections = [_comparison_section(program, basis) for program in comparison.programs]
     notes = [Note(text) for text in comparison.notes]
     if comparison.only_measured:
         notes.append(Note(f"Only in the profile: {', '.join(comparison.only_measured)}."))
@@ -345,38 +345,38 @@ def comparison_sections(comparison: Comparison) -> list[Section]:
     return sections
 
 
-def _comparison_section(program: ProgramComparison) -> Section:
-    blocks = [Facts(_comparison_facts(program)), _sums_table(program)]
+def _comparison_section(program: ProgramComparison, basis: Basis) -> Section:
+    blocks = [Facts(_comparison_facts(program)), _sums_table(program, basis)]
     if program.predicted_s is not None:
         operations = [row for row in program.operations if row.difference_s]
-        blocks.append(_differences("operation", operations, _MOST_ROWS))
+        blocks.append(_differences("operation", operations, _MOST_ROWS, basis))
         if [layer.name for layer in program.layers] != [""]:
-            blocks.append(_differences("layer", program.layers, _MOST_PARTS))
-    return Section(f"{program.program}: predicted and measured", tuple(blocks))
+            blocks.append(_differences("layer", program.layers, _MOST_PARTS, basis))
+    return Section(f"{program.program}: predicted and in the profile", tuple(blocks))
 
 
 def _comparison_facts(program: ProgramComparison) -> tuple[tuple[str, Cell], ...]:
     predicted = None if program.predicted_s is None else Seconds(program.predicted_s)
     pairs: list[tuple[str, Cell]] = [
         ("predicted", predicted),
-        ("measured", Seconds(program.measured_s)),
+        ("in the profile", Seconds(program.measured_s)),
     ]
     if program.predicted_s:
         share = 100 * (program.predicted_s / program.measured_s - 1) if program.measured_s else 0.0
-        pairs.append(("error", f"{share:+.1f} % of what was measured"))
+        pairs.append(("error", f"{share:+.1f} % of what the profile has"))
     pairs.append(("matched", f"program {program.number}, {100 * program.common:.0f} % by name"))
     if program.without_model:
         pairs.append(("without a model", counted(program.without_model, "operation")))
     return tuple(pairs)
 
 
-def _sums_table(program: ProgramComparison) -> Table:
+def _sums_table(program: ProgramComparison, basis: Basis) -> Table:
     """What adds up to one execution on one core."""
     sums = program.sums
     rows: tuple[tuple[Cell, ...], ...] = (
         ("operations of both", Seconds(sums.both_predicted_s), Seconds(sums.both_measured_s)),
         ("only predicted", Seconds(sums.only_predicted_s), NoFigure()),
-        ("only measured", NoFigure(), Seconds(sums.only_measured_s)),
+        ("only in the profile", NoFigure(), Seconds(sums.only_measured_s)),
         ("beside operations", NoFigure(), Seconds(sums.between_s)),
         (
             "one execution on one core",
@@ -388,17 +388,17 @@ def _sums_table(program: ProgramComparison) -> Table:
         (
             Column("part"),
             Column("predicted", Basis.MODELLED),
-            Column("measured", Basis.MEASURED),
+            Column("in the profile", basis),
         ),
         rows,
     )
 
 
-def _differences(heading: str, rows: Sequence[Difference], most: int) -> Table:
+def _differences(heading: str, rows: Sequence[Difference], most: int, basis: Basis) -> Table:
     columns = (
         Column(heading, wraps=True),
         Column("predicted", Basis.MODELLED),
-        Column("measured", Basis.MEASURED),
+        Column("in the profile", basis),
         Column("difference"),
         Column("bound by", Basis.MODELLED, is_minor=True),
         Column("category", is_minor=True),

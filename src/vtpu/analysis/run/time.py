@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,7 +51,8 @@ class TimeSummary:
     `step` is null when there is none, and `why_no_step` says why. `total_s` is how long the run would
     have taken on the slice from its first call on, compiling apart; null when host times are unknown.
     `compile_s` is what compiling took here. `untimed_executions` are those of `untimed_programs`, which
-    count as no time. `untimed_bytes` crossed a link to the host whose rate is not known.
+    count as no time; of `partly_timed_programs` operations have none, or a loop counts once, because
+    nothing tells how often it runs (`vtpu check` says which). `untimed_bytes` crossed a link to the host whose rate is not known.
     `asked_ahead`: copies to the host for which the program did not wait at once. `is_paced`: the program
     really waited for the slice, which is in its times as time in which the host was blocked.
     `untimed_copies` went from device to device, and count as no time.
@@ -66,6 +67,7 @@ class TimeSummary:
     executions: int
     untimed_executions: int
     untimed_programs: tuple[str, ...]
+    partly_timed_programs: tuple[str, ...]
     untimed_bytes: int
     untimed_copies: int
     asked_ahead: int
@@ -102,6 +104,7 @@ def summarize_time(recording: Recording, lines: LineFinder, timing: Timing) -> T
         executions=len(run.executions),
         untimed_executions=int(untimed.sum()),
         untimed_programs=tuple(sorted({names.get(p, "?") for p in run.unknown})),
+        partly_timed_programs=_partly_timed(run, durations, names),
         untimed_bytes=run.untimed_bytes,
         untimed_copies=run.between_devices,
         asked_ahead=run.asked_ahead,
@@ -122,6 +125,7 @@ def _unknown(recording: Recording, compile_s: float, host_speed: float) -> TimeS
         executions=executions,
         untimed_executions=0,
         untimed_programs=(),
+        partly_timed_programs=(),
         untimed_bytes=0,
         untimed_copies=0,
         asked_ahead=0,
@@ -165,11 +169,20 @@ def _summarize_step(
 
 def _is_lower_bound(run: VirtualRun, durations: Durations, programs: list[int]) -> bool:
     """Whether a program of a step has no time, or its time leaves something out."""
-    if run.unknown & set(programs):
-        return True
-    if not isinstance(durations, ProgramTimes):
-        return False
-    return any(time.is_lower_bound for p in programs if (time := durations.of(p)))
+    return bool(run.unknown & set(programs)) or any(_leaves_out(durations, p) for p in programs)
+
+
+def _leaves_out(durations: Durations, program: int) -> bool:
+    """Whether the model of a program leaves out operations, or counts a loop once."""
+    time = durations.of(program) if isinstance(durations, ProgramTimes) else None
+    return time is not None and time.is_lower_bound
+
+
+def _partly_timed(
+    run: VirtualRun, durations: Durations, names: Mapping[int, str]
+) -> tuple[str, ...]:
+    programs = np.unique(run.executions["program"]).tolist()
+    return tuple(sorted({names.get(p, "?") for p in programs if _leaves_out(durations, p)}))
 
 
 def _utilisation(durations: Durations, steps: Steps) -> Utilisation | None:

@@ -15,7 +15,7 @@ from vtpu.clock.torus import Position
 from vtpu.program.modules import Module
 from vtpu.reading.modules import read_wrapped_module
 from vtpu.reading.wire import WireError
-from vtpu.recording.recording import DeviceRecord, Recording, RunRecord
+from vtpu.recording.recording import DeviceRecord, ProgramRecord, Recording, RunRecord
 
 _IDS_PER_SLICE = 100_000
 
@@ -56,6 +56,7 @@ class ProgramTimes:
         self._programs = {p.number: p for p in recording.programs if p.hlo and not p.error}
         self._machine = machine_of_run(recording.run)
         self._known: dict[str | int, ProgramTime | None] = {}
+        self._modules: dict[str | int, Module | None] = {}
 
     def __call__(self, program: int) -> Estimate | None:
         """How long one execution takes; None when there is no module, or no operation has a model."""
@@ -76,10 +77,19 @@ class ProgramTimes:
     def module(self, program: int) -> Module | None:
         """The compiled module; None when the recording holds none, or a damaged one."""
         record = self._programs.get(program)
-        try:
-            return read_wrapped_module(zlib.decompress(record.hlo)) if record else None
-        except (WireError, zlib.error):
+        if record is None:
             return None
+        key = record.key or record.number
+        if key not in self._modules:
+            self._modules[key] = _module_of(record)
+        return self._modules[key]
+
+
+def _module_of(record: ProgramRecord) -> Module | None:
+    try:
+        return read_wrapped_module(zlib.decompress(record.hlo))
+    except (WireError, zlib.error):
+        return None
 
 
 def machine_of_run(run: RunRecord) -> Machine | None:

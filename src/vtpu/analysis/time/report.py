@@ -14,7 +14,6 @@ from vtpu.clock.program_time import ProgramTime
 from vtpu.clock.resources import Resource
 from vtpu.program.modules import Module
 from vtpu.program.op_names import Phase
-from vtpu.program.trip_counts import trip_count
 
 _NOT_REMOVED = (None, Resource.COMPILER)
 _REST = "optimizer and the rest"
@@ -145,7 +144,7 @@ def report_time(module: Module, time: ProgramTime, lines: UserLines | None = Non
         path=path,
         path_idle_s=idle,
         unmodelled=_unmodelled(time, rows),
-        uncounted_loops=_uncounted(module, time),
+        uncounted_loops=tuple(module.by_id[i].name for i in time.uncounted_loops),
         model_flops=sum(r.flops or 0 for r in rows if r.phase is not Phase.RECOMPUTED),
     )
 
@@ -199,12 +198,6 @@ def _path(
         if number in by_id
     ]
     return tuple(sorted(steps, key=lambda s: -s.seconds)), found.idle_s
-
-
-def _uncounted(module: Module, time: ProgramTime) -> tuple[str, ...]:
-    passed = (i for number in time.passes for i in module.computations[number].instructions)
-    loops = [i for i in passed if i.opcode == "while"]
-    return tuple(loop.name for loop in loops if trip_count(module, loop) is None)
 
 
 def _unmodelled(time: ProgramTime, rows: tuple[OperationRow, ...]) -> Unmodelled:

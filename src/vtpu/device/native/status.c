@@ -99,7 +99,7 @@ PJRT_Event *vt_failed_event(PJRT_Error_Code code, const char *message) {
 PJRT_Event *vt_event_at(int64_t ready_ns) {
   if (vt_is_ready_at(ready_ns)) return &vt_ready_event;
   PJRT_Event *event = calloc(1, sizeof *event);
-  if (!event) return &vt_ready_event;
+  if (!event) return &vt_ready_event; /* without memory too early, rather than never */
   event->is_timed = true;
   event->ready_ns = ready_ns;
   return event;

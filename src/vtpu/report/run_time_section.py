@@ -151,6 +151,13 @@ def _unknown(time: TimeSummary) -> list[str]:
             f"{counted(time.untimed_executions, 'execution')} of {format_count(time.executions)} have "
             f"no known time and count as none ({names}): times are lower bounds."
         )
+    if time.partly_timed_programs:
+        names = ", ".join(time.partly_timed_programs[:_MOST_NAMES])
+        texts.append(
+            f"Of {names} something has no time: operations without a model, or a loop of which nothing "
+            "tells how often it runs, which counts once. Times are lower bounds; `vtpu check` of the "
+            "function says what it is."
+        )
     if time.untimed_bytes:
         texts.append(
             "No source gives the rate of these chips' links to their host: transfers count as no time."

@@ -17,6 +17,7 @@ def time_as_json(report: TimeReport) -> dict[str, Any]:
         "seconds": time.total.seconds,
         "low": time.total.low,
         "high": time.total.high,
+        "is_lower_bound": time.is_lower_bound,
         "calibration": time.calibration,
         "core_busy_s": time.core_busy,
         "idle_s": report.idle_s,
