@@ -241,7 +241,9 @@ def test_a_pace_that_is_no_time_is_noted_and_the_program_goes_on(bench: Bench, a
     )
     assert ended.stdout.startswith("ended\n"), ended.stderr
     assert ended.stderr == ""
-    assert any("cost model" in problem for problem in load_recording(out).problems)
+    end = load_recording(out).end
+    assert end is not None
+    assert any("cost model" in problem for problem in end.problems)
 
 
 def test_what_only_pace_needs_is_not_loaded_without_it():
