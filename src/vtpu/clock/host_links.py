@@ -3,6 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Mapping
+
+from vtpu.clock.torus import Coords, Position
+
+
+def links_of(positions: Mapping[int, Position]) -> dict[int, int]:
+    """The link to the host of each device, numbered from 0: devices of one chip share it."""
+    chips: dict[tuple[Coords, int], int] = {}
+    return {
+        device: chips.setdefault((at.coords, at.slice_index), len(chips))
+        for device, at in positions.items()
+    }
 
 
 class LinkLane:

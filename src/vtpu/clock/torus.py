@@ -21,6 +21,12 @@ class Position:
     core: int = 0
 
 
+def position_at(coords: Sequence[int], slice_index: int = 0, core: int = 0) -> Position:
+    """The position of a device whose chip has one, two or three coordinates."""
+    x, y, z = (*coords, 0, 0, 0)[:3]
+    return Position((x, y, z), slice_index, core)
+
+
 @dataclass(frozen=True, slots=True)
 class Torus:
     """One slice: chips along x, y and z, and which of these axes wrap around."""

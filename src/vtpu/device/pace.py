@@ -12,10 +12,11 @@ from collections.abc import Callable
 from typing import cast
 
 from vtpu.chips import Slice
+from vtpu.clock.host_links import links_of
 from vtpu.clock.machine import Machine, machine_of
 from vtpu.clock.program import program_time
 from vtpu.clock.timeline import Timeline
-from vtpu.clock.torus import Position
+from vtpu.clock.torus import Position, position_at
 from vtpu.compiler.results import DeviceFacts, TopologyFacts
 from vtpu.device.programs import LoadableProgram
 from vtpu.reading.modules import read_wrapped_module
@@ -45,9 +46,10 @@ class Pace:
         note_problem: Callable[[str], None],
     ) -> None:
         local = [d for d in facts.devices if d.process_index == host]
-        self._machine = machine_of(wanted, {d.id: _position(d) for d in facts.devices})
+        positions = {d.id: _position(d) for d in facts.devices}
+        self._machine = machine_of(wanted, positions)
         self._timeline = Timeline(
-            [d.id for d in local], _links(local), self._machine.host_link_bytes_per_s
+            [d.id for d in local], links_of(positions), self._machine.host_link_bytes_per_s
         )
         self._local = frozenset(d.id for d in local)
         self._given = given
@@ -129,16 +131,7 @@ def _modelled_seconds(program: LoadableProgram, machine: Machine) -> float | Non
 
 
 def _position(device: DeviceFacts) -> Position:
-    x, y, z, *_ = (*device.attributes.get("coords", ()), 0, 0, 0)
-    attributes = device.attributes
-    return Position((x, y, z), attributes.get("slice_index", 0), attributes.get("core_on_chip", 0))
-
-
-def _links(devices: list[DeviceFacts]) -> dict[int, int]:
-    """The link of each device: those of one chip share it."""
-    chips: dict[object, int] = {}
-    positions = [_position(d) for d in devices]
-    return {
-        d.id: chips.setdefault((p.coords, p.slice_index), len(chips))
-        for d, p in zip(devices, positions, strict=True)
-    }
+    said = device.attributes
+    return position_at(
+        said.get("coords", ()), said.get("slice_index", 0), said.get("core_on_chip", 0)
+    )

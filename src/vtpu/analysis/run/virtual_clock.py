@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from vtpu.analysis.run.calls import Call, Route, calls_of
-from vtpu.analysis.time.programs import Durations, machine_of_run
+from vtpu.analysis.time.programs import Durations, machine_of_run, positions_of
+from vtpu.clock.host_links import links_of
 from vtpu.clock.host_threads import HostThreads
 from vtpu.clock.timeline import Timeline
 from vtpu.recording.events import EventKind
@@ -112,7 +113,9 @@ class _Replay:
         self._host_speed = host_speed
         self._threads = HostThreads(host_speed)
         self._local = tuple(d.id for d in recording.run.devices if d.host == recording.run.host)
-        self._timeline = Timeline(self._local, _links(recording), _link_rate(recording))
+        self._timeline = Timeline(
+            self._local, links_of(positions_of(recording.run)), _link_rate(recording)
+        )
         self._programs = {p.number: p for p in recording.programs}
         self._known: dict[int, tuple[tuple[int, ...], int]] = {}
         self._unknown: set[int] = set()
@@ -209,15 +212,6 @@ class _Replay:
             local = tuple(d for d in ids if d in self._local) or self._local[:1]
             self._known[program] = (local, round(time.seconds * _NS) if time else 0)
         return self._known[program]
-
-
-def _links(recording: Recording) -> dict[int, int]:
-    """The link of each device: those of one chip share it."""
-    chips: dict[tuple[object, ...], int] = {}
-    return {
-        d.id: chips.setdefault((d.slice_index, *(d.coords or ("device", d.id))), len(chips))
-        for d in recording.run.devices
-    }
 
 
 def _link_rate(recording: Recording) -> float | None:

@@ -11,11 +11,11 @@ from vtpu.clock.calibrations import Calibration
 from vtpu.clock.machine import Machine, machine_of
 from vtpu.clock.program import program_time
 from vtpu.clock.program_time import Estimate, ProgramTime
-from vtpu.clock.torus import Position
+from vtpu.clock.torus import Position, position_at
 from vtpu.program.modules import Module
 from vtpu.reading.modules import read_wrapped_module
 from vtpu.reading.wire import WireError
-from vtpu.recording.recording import DeviceRecord, ProgramRecord, Recording, RunRecord
+from vtpu.recording.recording import ProgramRecord, Recording, RunRecord
 
 _IDS_PER_SLICE = 100_000
 
@@ -98,9 +98,9 @@ def machine_of_run(run: RunRecord) -> Machine | None:
         wanted = parse_slice(run.slice)
     except UnknownSlice:  # the recording is of another release
         return None
-    return machine_of(wanted, {d.id: _position(d) for d in run.devices})
+    return machine_of(wanted, positions_of(run))
 
 
-def _position(device: DeviceRecord) -> Position:
-    x, y, z, *_ = (*device.coords, 0, 0, 0)
-    return Position((x, y, z), device.slice_index, device.core)
+def positions_of(run: RunRecord) -> dict[int, Position]:
+    """By id where the devices of a run's slices are; one of unknown coordinates is a chip of its own."""
+    return {d.id: position_at(d.coords or (d.id,), d.slice_index, d.core) for d in run.devices}
