@@ -206,3 +206,26 @@ def test_times_that_vtpu_modelled_are_not_called_measured(bench):
     said = shown(bench, "logs", "--against", "run.vtpu")
     assert "in the profile" in said
     assert "measured:" not in said
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("show", "run.vtpu", "--json", "run.vtpu"),
+        ("replay", "run.vtpu", "--json", "./run.vtpu"),
+        ("explain", "run.vtpu", "--json", "run.vtpu"),
+        ("diff", "run.vtpu::jit_step", "run.vtpu", "--json", "run.vtpu"),
+        ("trace", "logs", "--against", "run.vtpu", "--json", "run.vtpu"),
+        ("run", "--perfetto", "same", "--json", "same", "prog.py"),
+        ("run", "--out", "same", "--perfetto", "same", "prog.py"),
+    ],
+)
+def test_no_command_replaces_a_file_that_it_reads_or_writes_otherwise(bench, command):
+    recording = bench.folder / "run.vtpu"
+    recording.write_bytes(b"a recording")
+    bench.script("print(1)")
+    profile(bench.folder, "logs/plugins/profile/a/host.xplane.pb")
+    ended = bench.vtpu(*command)
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert "would replace" in ended.stderr
+    assert recording.read_bytes() == b"a recording"

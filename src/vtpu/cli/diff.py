@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from vtpu.cli.options import Json
+from vtpu.cli.options import Json, refuse_replacing
 from vtpu.errors import UsageError
 
 _WHAT = "A recording, a program in one (run.vtpu::jit_step), JSON of `vtpu check`, or XLA's dump."
@@ -31,6 +31,7 @@ def diff_command(
     from vtpu.report.diff_report import memory_diff_document, run_diff_document
     from vtpu.report.text import print_document
 
+    refuse_replacing({"--json": json}, read=(before.partition("::")[0], after.partition("::")[0]))
     one, other = load_comparand(before), load_comparand(after)
     if isinstance(one, Recording) and isinstance(other, Recording):
         diff = diff_recordings(one, other)

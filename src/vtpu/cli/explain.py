@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vtpu.cli.options import Json
+from vtpu.cli.options import Json, refuse_replacing
 from vtpu.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def explain_command(
     from vtpu.report.explain_report import explain_document
     from vtpu.report.text import print_document
 
+    refuse_replacing({"--json": json}, read=files)
     explained = explain_all(files, module)
     if json != "-":
         for number, each in enumerate(explained):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -113,17 +113,30 @@ def timing_of(host_speed: float | None) -> Timing:
     return Timing(host_speed=speed)
 
 
-def check_targets(
-    perfetto: Path | None, xprof: Path | None, others: Sequence[Path | str | None] = ()
+def refuse_replacing(
+    written: Mapping[str, Path | str | None], read: Iterable[Path | str | None] = ()
 ) -> None:
-    """Before anything runs: can profiles be written, and to files of their own?
+    """Before anything runs: does each file that a command writes, by option, stand alone?
 
     Raises:
-        UsageError: a folder cannot be made, or a trace would replace another file of the command.
+        UsageError: one would replace a file that the command reads, or that another option writes.
     """
-    taken = {Path(other).absolute() for other in others if other}
-    if perfetto and perfetto.absolute() in taken:
-        raise UsageError(f"--perfetto {perfetto} would replace a file that the command uses.")
+    taken = {Path(name).absolute() for name in read if name}
+    for option, name in written.items():
+        if not name or name == "-":
+            continue
+        path = Path(name).absolute()
+        if path in taken:
+            raise UsageError(f"{option} {name} would replace a file that the command uses.")
+        taken.add(path)
+
+
+def prepare_folders(xprof: Path | None, perfetto: Path | None) -> None:
+    """Makes the folders that profiles go to, before anything runs.
+
+    Raises:
+        UsageError: one cannot be made.
+    """
     for folder in (xprof, perfetto.parent if perfetto else None):
         try:
             if folder:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from vtpu.cli.options import Json, load
+from vtpu.cli.options import Json, load, refuse_replacing
 from vtpu.hbm import AllocatorName
 
 
@@ -42,6 +42,7 @@ def replay_command(
     from vtpu.report.replay_report import replay_document
     from vtpu.report.text import print_document
 
+    refuse_replacing({"--json": json}, read=(recording,))
     loaded = load(recording)
     choice = choose_allocator(loaded, allocator, fraction=fraction, on=on)
     summary = summarize_replay(loaded, choice)

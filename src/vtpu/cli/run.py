@@ -34,8 +34,9 @@ from vtpu.cli.options import (
     Values,
     ValuesBudget,
     Xprof,
-    check_targets,
     pace_environment,
+    prepare_folders,
+    refuse_replacing,
     timing_of,
     values_environment,
 )
@@ -77,7 +78,8 @@ def run_command(
     if not arguments:
         raise UsageError("Nothing to run. Write `vtpu run script.py`, or `vtpu run -m module`.")
     timing = timing_of(host_speed)
-    check_targets(perfetto, xprof, others=(out, json, arguments[0]))
+    refuse_replacing({"--out": out, "--json": json, "--perfetto": perfetto}, read=arguments[:1])
+    prepare_folders(xprof, perfetto)
     settings = {
         **values_environment(values, values_budget, unknown),
         **pace_environment(pace, timing),

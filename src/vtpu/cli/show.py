@@ -8,7 +8,16 @@ from typing import Annotated
 
 import typer
 
-from vtpu.cli.options import HostSpeed, Json, Perfetto, Xprof, check_targets, load, timing_of
+from vtpu.cli.options import (
+    HostSpeed,
+    Json,
+    Perfetto,
+    Xprof,
+    load,
+    prepare_folders,
+    refuse_replacing,
+    timing_of,
+)
 
 
 def show_command(
@@ -21,7 +30,8 @@ def show_command(
     """Show the report of a recording again, or write its profile."""
     from vtpu.report.terminal import report_recording
 
-    check_targets(perfetto, xprof, others=(recording, json))
+    refuse_replacing({"--json": json, "--perfetto": perfetto}, read=(recording,))
+    prepare_folders(xprof, perfetto)
     loaded = load(recording)
     timing = timing_of(host_speed)
     report_recording(loaded, str(recording), json, timing=timing)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vtpu.cli.options import Json, check_targets, load
+from vtpu.cli.options import Json, load, prepare_folders, refuse_replacing
 from vtpu.errors import UsageError
 
 if TYPE_CHECKING:
@@ -56,7 +56,8 @@ def trace_command(
     from vtpu.report.trace_report import trace_document
 
     names = profile_files(profile)
-    check_targets(perfetto, None, others=(*names, against, json))
+    refuse_replacing({"--json": json, "--perfetto": perfetto}, read=(*names, against))
+    prepare_folders(None, perfetto)
     read = [_read(name) for name in names]
     summary = summarize_profile(read)
     comparison = _compare(summary, against) if against else None
