@@ -176,4 +176,5 @@ def read_report(path: Path) -> RunSummary:
     value: dict[str, Any] = json.loads(path.read_text())
     assert value.pop("schema") == "vtpu.run/1"
     assert value.pop("basis")
+    assert isinstance(value.pop("findings"), list)
     return TypeAdapter(RunSummary).validate_python(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from vtpu.analysis.program.memory import MemoryUsage
@@ -25,8 +26,15 @@ from vtpu.device.attach import (
 )
 from vtpu.device.settings import read_settings
 from vtpu.errors import UsageError
+from vtpu.findings.finding import Finding
+from vtpu.findings.search import find_in_program
+from vtpu.findings.subjects import program_subject
 from vtpu.program.modules import Module
+from vtpu.recording.recording import ProgramRecord
+from vtpu.report.document import Document
+from vtpu.report.findings_sections import findings_sections
 from vtpu.report.program_report import program_document
+from vtpu.report.source_text import Sources
 from vtpu.report.text import print_document
 
 #: Models the time of one execution of a compiled module on a device of a slice.
@@ -39,6 +47,7 @@ class Check:
 
     slice: Slice
     report: ProgramReport
+    record: ProgramRecord
 
     @property
     def fits(self) -> bool:
@@ -73,10 +82,21 @@ class Check:
         """HBM that the compiler grants per device."""
         return self.report.limit_bytes
 
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """What rules find wrong with it, worst first."""
+        return find_in_program(program_subject(self.report, self.record))
+
+    @property
+    def document(self) -> Document:
+        """The report as a tree of values."""
+        line = Sources(self.report.origin.folder).line
+        return program_document(self.report, findings_sections(self.findings, line))
+
     def __str__(self) -> str:
         """The report as plain text."""
         text = io.StringIO()
-        print_document(program_document(self.report), text)
+        print_document(self.document, text)
         return text.getvalue()
 
 
@@ -144,7 +164,7 @@ def check_call(
         exact=exact,
         time=time_of(memory.module, wanted) if time_of and memory and not record.error else None,
     )
-    return Check(slice=wanted, report=report)
+    return Check(slice=wanted, report=report, record=record)
 
 
 def _default_slice() -> Slice:

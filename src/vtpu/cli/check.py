@@ -59,7 +59,6 @@ def _check(name: str, on: str, arguments: str | None, json: str | None, *, exact
     from vtpu.plugin import attach
     from vtpu.report.json_output import write_json
     from vtpu.report.program_json import program_as_json
-    from vtpu.report.program_report import program_document
     from vtpu.report.text import print_document
 
     attach(on, report=False, values="zeros")
@@ -79,9 +78,9 @@ def _check(name: str, on: str, arguments: str | None, json: str | None, *, exact
             raise
         return _show_users_error(error)
     if json != "-":
-        print_document(program_document(found.report), sys.stdout)
+        print_document(found.document, sys.stdout)
     if json:
-        write_json(program_as_json(found.report), json)
+        write_json(program_as_json(found.report, found.findings), json)
     return 0 if found.fits else _DOES_NOT_FIT
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from vtpu.cli import check, demo, diff, explain, replay, run, show, slices, trace
+from vtpu.cli import check, demo, diff, explain, replay, rules, run, show, slices, trace
 from vtpu.errors import VtpuError
 
 _VALUE_OPTIONS = {
@@ -31,6 +31,7 @@ app.command("explain")(explain.explain_command)
 app.command("diff")(diff.diff_command)
 app.command("replay")(replay.replay_command)
 app.command("trace")(trace.trace_command)
+app.command("rules")(rules.rules_command)
 app.command("slices")(slices.slices_command)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from vtpu.analysis.replay.summary import ReplaySummary
 from vtpu.analysis.run.summary import RunSummary
 from vtpu.errors import UsageError
 from vtpu.evidence import Basis
+from vtpu.findings.finding import Finding
+from vtpu.report.findings_json import findings_as_json
 
 RUN_SCHEMA = "vtpu.run/1"
 REPLAY_SCHEMA = "vtpu.replay/1"
@@ -56,11 +59,12 @@ def replay_as_json(summary: ReplaySummary) -> dict[str, Any]:
     return {"schema": REPLAY_SCHEMA, "basis": basis, "fits": summary.fits, **value}
 
 
-def run_as_json(summary: RunSummary) -> dict[str, Any]:
-    """The JSON value of a run."""
+def run_as_json(summary: RunSummary, findings: Sequence[Finding] | None = None) -> dict[str, Any]:
+    """The JSON value of a run; `findings` are null where nobody looked."""
     value = TypeAdapter(RunSummary).dump_python(summary, mode="json")
     basis = {path: str(b) for path, b in RUN_BASIS.items()}
-    return {"schema": RUN_SCHEMA, "basis": basis, **value}
+    found = None if findings is None else findings_as_json(findings)
+    return {"schema": RUN_SCHEMA, "basis": basis, **value, "findings": found}
 
 
 def run_json_schema() -> dict[str, Any]:
@@ -71,6 +75,7 @@ def run_json_schema() -> dict[str, Any]:
         "schema": {"const": RUN_SCHEMA},
         "basis": {"type": "object", "additionalProperties": {"type": "string"}},
         **schema["properties"],
+        "findings": {"type": ["array", "null"]},
     }
     return schema
 

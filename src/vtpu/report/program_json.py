@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,9 @@ from vtpu.analysis.program.memory import Group, MemoryItem, MemoryUsage, SpaceUs
 from vtpu.analysis.program.padding import PaddedItem, SpacePadding
 from vtpu.analysis.program.report import ProgramReport
 from vtpu.evidence import Basis
+from vtpu.findings.finding import Finding
 from vtpu.report.failure_json import failure_as_json
+from vtpu.report.findings_json import findings_as_json
 from vtpu.report.program_time_json import time_as_json
 
 PROGRAM_SCHEMA = "vtpu.program/1"
@@ -32,8 +34,10 @@ PROGRAM_BASIS = {
 }
 
 
-def program_as_json(report: ProgramReport) -> dict[str, Any]:
-    """The JSON value of a program's memory. What is not known is null."""
+def program_as_json(
+    report: ProgramReport, findings: Sequence[Finding] | None = None
+) -> dict[str, Any]:
+    """The JSON value of a program's memory. What is not known is null, `findings` where nobody looked."""
     origin = report.origin
     return {
         "schema": PROGRAM_SCHEMA,
@@ -57,6 +61,7 @@ def program_as_json(report: ProgramReport) -> dict[str, Any]:
         "heaps": [_heap(heap) for heap in report.heaps],
         "time": time_as_json(report.time) if report.time else None,
         "figures": [{"name": f.name, "bytes": f.bytes, "counts": f.counts} for f in report.figures],
+        "findings": None if findings is None else findings_as_json(findings),
     }
 
 

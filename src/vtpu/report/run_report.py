@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from vtpu.analysis.run.failures import MemoryFailure
@@ -13,6 +13,7 @@ from vtpu.analysis.run.summary import RunFacts, RunSummary
 from vtpu.analysis.source_lines import SourceLine
 from vtpu.chips import UnknownSlice, parse_slice
 from vtpu.evidence import Basis
+from vtpu.findings.finding import Finding
 from vtpu.report.document import (
     Block,
     Bytes,
@@ -35,6 +36,7 @@ from vtpu.report.failure_tables import (
     what_if_blocks,
     why_text,
 )
+from vtpu.report.findings_sections import findings_sections
 from vtpu.report.refused_sections import refused_sections
 from vtpu.report.run_time_section import time_section
 from vtpu.report.source_text import Sources
@@ -47,8 +49,12 @@ _MOST_FAILURES = 3
 _SourceLines = Callable[[SourceLine], Line]
 
 
-def run_document(summary: RunSummary, recording_path: str | None = None) -> Document:
-    """What happened on the slice. `recording_path`: where it was saved."""
+def run_document(
+    summary: RunSummary,
+    recording_path: str | None = None,
+    findings: Sequence[Finding] | None = None,
+) -> Document:
+    """What happened on the slice. `recording_path`: where it was saved. `findings`: None: nobody looked."""
     line = Sources(summary.run.folder).line
     sections = [_run(summary.run, recording_path)]
     if problems := _problems(summary):
@@ -69,6 +75,8 @@ def run_document(summary: RunSummary, recording_path: str | None = None) -> Docu
     sections.append(_values(summary, line))
     if summary.unsupported_calls:
         sections.append(_unsupported(summary, line))
+    if findings is not None:
+        sections += findings_sections(findings, line)
     return Document("vtpu report", tuple(sections))
 
 

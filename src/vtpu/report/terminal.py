@@ -11,6 +11,8 @@ from typing import TextIO
 from vtpu.analysis.run.summary import RunSummary, summarize
 from vtpu.analysis.run.time import Timing
 from vtpu.errors import UsageError
+from vtpu.findings.search import find_in_run
+from vtpu.findings.subjects import run_subject
 from vtpu.recording.file import append_exit_code, load_recording
 from vtpu.recording.recording import Recording
 from vtpu.report.run_report import run_document
@@ -49,7 +51,7 @@ def report_run(
         recording = replace(recording, problems=(*recording.problems, problem))
     try:
         summary = summarize(recording, other_recordings, timing)
-        _report(summary, None if problem else str(path), json)
+        _report(recording, summary, None if problem else str(path), json)
     except UsageError as error:  # the program's end counts, not the report's
         print(f"vtpu: {error}", file=sys.stderr)
 
@@ -68,15 +70,20 @@ def report_recording(
     Raises:
         UsageError: the file for the JSON cannot be written.
     """
-    _report(summarize(recording, timing=timing), path, json, file)
+    _report(recording, summarize(recording, timing=timing), path, json, file)
 
 
 def _report(
-    summary: RunSummary, path: str | None, json: str | None, file: TextIO | None = None
+    recording: Recording,
+    summary: RunSummary,
+    path: str | None,
+    json: str | None,
+    file: TextIO | None = None,
 ) -> None:
+    findings = find_in_run(run_subject(recording, summary))
     if json != "-":
-        print_document(run_document(summary, path), file or sys.stdout)
+        print_document(run_document(summary, path, findings), file or sys.stdout)
     if json:
         from vtpu.report.json_output import run_as_json, write_json
 
-        write_json(run_as_json(summary), json)
+        write_json(run_as_json(summary, findings), json)

@@ -1,0 +1,1 @@
+"""The user's program as text: files, calls, loops, definitions."""

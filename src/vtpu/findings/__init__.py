@@ -1,0 +1,1 @@
+"""Rules: what is wrong with a program or a run, with evidence, and what to change."""

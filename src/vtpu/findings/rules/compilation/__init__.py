@@ -1,0 +1,1 @@
+"""Rules about what compiles, how often and how long."""

@@ -1,0 +1,1 @@
+"""Rules about how long a step takes and what bounds it."""

@@ -1,0 +1,1 @@
+"""Rules about what crosses between host and device."""

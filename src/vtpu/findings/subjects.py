@@ -1,0 +1,169 @@
+"""What rules look at: a compiled program, and a run with the programs that matter in it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from vtpu.analysis.program.recorded import memory_of
+from vtpu.analysis.program.report import Origin, ProgramReport, report_program
+from vtpu.analysis.run.programs import need_bytes
+from vtpu.analysis.run.summary import RunSummary
+from vtpu.analysis.source.files import SourceFiles
+from vtpu.analysis.source_lines import LineFinder, SourceLine, UserLines
+from vtpu.analysis.time.programs import ProgramTimes
+from vtpu.chips import Slice, UnknownSlice, parse_slice
+from vtpu.program.modules import Module
+from vtpu.recording.events import EventFlag, EventKind, of_kind
+from vtpu.recording.recording import ProgramRecord, Recording
+
+_MOST_PROGRAMS = 4  # by memory, and as many again by time
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ProgramSubject:
+    """A compiled program as rules see it.
+
+    `report` has its memory (`usage`, `memory.module`), padding, heaps and time. `calls` is how often it
+    was executed, None where it was only compiled. `record` is what a run keeps of it. `line` is the
+    user's line that had it compiled.
+    """
+
+    report: ProgramReport
+    files: SourceFiles
+    slice: Slice | None = None
+    record: ProgramRecord | None = None
+    calls: int | None = None
+    line: SourceLine | None = None
+
+    @property
+    def name(self) -> str:
+        """The program's name, `jit_step`."""
+        return self.report.origin.name
+
+    @property
+    def module(self) -> Module | None:
+        """The compiled module; None where there is none."""
+        return self.report.memory.module if self.report.memory else None
+
+    @property
+    def limit_bytes(self) -> int | None:
+        """HBM that a program may take on each device."""
+        return self.report.limit_bytes
+
+    @property
+    def step_s(self) -> float | None:
+        """The modelled time of one execution; None where it is not known."""
+        return self.report.time.seconds if self.report.time else None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RunSubject:
+    """A run as rules see it: its events, its summary, and the programs that matter."""
+
+    recording: Recording
+    summary: RunSummary
+    files: SourceFiles
+
+    @cached_property
+    def lines(self) -> LineFinder:
+        """Finds the user's line of an event's stack."""
+        return LineFinder(self.recording)
+
+    @cached_property
+    def slice(self) -> Slice | None:
+        """The slice; None where the recording is of a release that knew another one."""
+        try:
+            return parse_slice(self.recording.run.slice)
+        except UnknownSlice:
+            return None
+
+    @property
+    def step_s(self) -> float | None:
+        """The median step; None where the run has no steps."""
+        step = self.summary.time.step if self.summary.time else None
+        return step.steps.median_s if step else None
+
+    @cached_property
+    def calls(self) -> Counter[int]:
+        """How often each program was executed, by its number."""
+        executions = of_kind(self.recording.events, EventKind.EXECUTE)
+        happened = executions["flags"] & EventFlag.FAILED == 0
+        return Counter(executions["program"][happened].tolist())
+
+    @cached_property
+    def programs(self) -> tuple[ProgramSubject, ...]:
+        """The programs that matter: those that did not compile, those that need most memory, and those
+        that take most of the time. Programs of one content are one.
+        """
+        times = ProgramTimes(self.recording)
+        return tuple(self._subject(p, times) for p in self._chosen(times))
+
+    def program(self, number: int) -> ProgramSubject:
+        """Any program of the run."""
+        record = next(p for p in self.recording.programs if p.number == number)
+        return self._subject(record, ProgramTimes(self.recording))
+
+    def _chosen(self, times: ProgramTimes) -> list[ProgramRecord]:
+        with_module = _one_of_each(p for p in self.recording.programs if p.hlo)
+        refused = [p for p in with_module if p.error]
+        compiled = [p for p in with_module if not p.error]
+        by_need = sorted(compiled, key=need_bytes, reverse=True)[:_MOST_PROGRAMS]
+        seconds = {p.number: self._seconds(p, times) for p in compiled}
+        by_time = sorted(compiled, key=lambda p: -seconds[p.number])[:_MOST_PROGRAMS]
+        chosen = {p.number: p for p in (*refused[:_MOST_PROGRAMS], *by_need, *by_time)}
+        return [chosen[number] for number in sorted(chosen)]
+
+    def _seconds(self, program: ProgramRecord, times: ProgramTimes) -> float:
+        time = times(program.number)
+        calls = sum(self.calls[p.number] for p in self.recording.programs if p.key == program.key)
+        return time.seconds * calls if time else 0.0
+
+    def _subject(self, program: ProgramRecord, times: ProgramTimes) -> ProgramSubject:
+        run = self.recording.run
+        report = report_program(
+            memory_of(program, run),
+            Origin(
+                name=program.name,
+                slice=run.slice,
+                num_devices=program.num_replicas * program.num_partitions,
+                versions=run.versions,
+                compile_s=program.compile_s,
+                was_known=program.from_cache,
+                folder=run.folder,
+            ),
+            UserLines(run.library_folders),
+            fits=program.error is None,
+            error=program.error,
+            time=None if program.error else times.of(program.number),
+        )
+        return ProgramSubject(
+            report=report,
+            files=self.files,
+            slice=self.slice,
+            record=program,
+            calls=self.calls[program.number],
+            line=self.lines.line(program.stack),
+        )
+
+
+def _one_of_each(programs: Iterable[ProgramRecord]) -> list[ProgramRecord]:
+    """One program of each content; those without a key are all different."""
+    found: dict[str | int, ProgramRecord] = {}
+    for program in programs:
+        found.setdefault(program.key or program.number, program)
+    return list(found.values())
+
+
+def program_subject(report: ProgramReport, record: ProgramRecord | None = None) -> ProgramSubject:
+    """A program that was compiled by itself."""
+    wanted = parse_slice(report.origin.slice) if report.origin.slice else None
+    files = SourceFiles(report.origin.folder)
+    return ProgramSubject(report=report, files=files, slice=wanted, record=record)
+
+
+def run_subject(recording: Recording, summary: RunSummary) -> RunSubject:
+    """A run; without its time where the summary leaves that out."""
+    return RunSubject(recording=recording, summary=summary, files=SourceFiles(recording.run.folder))

@@ -1,0 +1,1 @@
+"""Changes tried on the virtual slice: applied, compiled and run again, compared, combined."""

@@ -1,0 +1,43 @@
+"""Every rule finds its example and is silent on the near miss beside it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from running import Bench
+from vtpu.findings.catalogue import all_rules
+
+EXAMPLES = Path(__file__).parent / "examples"
+SLUGS = [rule.slug for rule in all_rules()]
+
+
+def found_in(bench: Bench, example: Path) -> list[dict[str, Any]]:
+    """What the command on an example's first line finds: `# vtpu check fires.py:step --on v5e:1x1`."""
+    command = shlex.split(example.read_text(encoding="utf-8").partition("\n")[0])[1:]
+    assert command[0] == "vtpu"
+    for file in example.parent.iterdir():
+        if file.is_file():
+            (bench.folder / file.name).write_bytes(file.read_bytes())
+    report = bench.folder / "report.json"
+    done = bench.vtpu(command[1], "--json", str(report), *command[2:])
+    assert report.exists(), done.stderr
+    return json.loads(report.read_text(encoding="utf-8"))["findings"]
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_the_rule_finds_its_example(bench: Bench, slug: str) -> None:
+    found = [f for f in found_in(bench, EXAMPLES / slug / "fires.py") if f["rule"] == slug]
+    assert found
+    assert any(f["severity"] != "note" for f in found)
+    assert all(f["evidence"] and f["change"] for f in found)
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_the_rule_is_silent_on_the_near_miss(bench: Bench, slug: str) -> None:
+    found = [f for f in found_in(bench, EXAMPLES / slug / "silent.py") if f["rule"] == slug]
+    assert all(f["severity"] == "note" for f in found), found
