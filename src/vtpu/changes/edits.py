@@ -201,6 +201,8 @@ def _head(text: str, imports: Sequence[str], helpers: dict[str, str]) -> list[tu
     at = min(sum(map(len, lines[:line])), len(text))
     new_imports = "".join(f"{s}\n" for s in missing)
     new_functions = "".join(f"\n\n{source.strip()}\n" for source in functions)
+    if functions and not text[at:].startswith("\n\n"):
+        new_functions += "\n"
     return [(at, new_imports + new_functions)]
 
 
