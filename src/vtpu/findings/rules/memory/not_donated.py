@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from vtpu.analysis.program.argument_roles import tree_of
 from vtpu.analysis.program.memory import MemoryItem
+from vtpu.analysis.source_lines import UNKNOWN_LINE
 from vtpu.findings.finding import Cost, Evidence, Finding, hbm_bytes
 from vtpu.findings.rule import Group, Rule
 from vtpu.findings.severity import of_hbm
@@ -17,14 +18,10 @@ from vtpu.units import format_bytes
 
 def find(subject: ProgramSubject) -> Iterable[Finding]:
     """One finding of all arguments that could be donated."""
-    hbm = subject.report.usage.hbm if subject.report.usage else None
-    could = _could_be_donated(hbm.items) if hbm else []
-    if not could:
+    trees = donatable(subject)
+    if not trees:
         return
-    size = sum(i.bytes for i in could)
-    trees: dict[str, int] = defaultdict(int)
-    for item in could:
-        trees[tree_of(item.name)] += item.bytes
+    size = sum(trees.values())
     names = ", ".join(trees)
     yield Finding(
         rule=RULE.slug,
@@ -36,9 +33,18 @@ def find(subject: ProgramSubject) -> Iterable[Finding]:
             for name, size in trees.items()
         ),
         cost=Cost(hbm=hbm_bytes(size)),
-        line=subject.line or could[0].line,
+        line=subject.line or UNKNOWN_LINE,
         program=subject.name,
     )
+
+
+def donatable(subject: ProgramSubject) -> dict[str, int]:
+    """The arguments that could be donated, with the bytes that outputs could take of each."""
+    hbm = subject.report.usage.hbm if subject.report.usage else None
+    trees: dict[str, int] = defaultdict(int)
+    for item in _could_be_donated(hbm.items) if hbm else []:
+        trees[tree_of(item.name)] += item.bytes
+    return dict(trees)
 
 
 def _could_be_donated(items: Iterable[MemoryItem]) -> list[MemoryItem]:
