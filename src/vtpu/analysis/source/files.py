@@ -73,8 +73,8 @@ class SourceFile:
             at = self.parents.get(at)
         return found
 
-    def on_line(self, line: int, *kinds: type[Node]) -> list[Node]:
-        """The nodes of some kinds that cover a line, those that begin nearest to it first."""
+    def on_line(self, line: int, *kinds: type[Node]) -> list[ast.expr | ast.stmt]:
+        """The nodes of some kinds that cover a line, the shortest first."""
         found = [
             node
             for node in ast.walk(self.tree)
@@ -82,7 +82,11 @@ class SourceFile:
             and isinstance(node, ast.expr | ast.stmt)
             and node.lineno <= line <= (node.end_lineno or node.lineno)
         ]
-        return sorted(found, key=lambda node: (getattr(node, "end_lineno", 0) - getattr(node, "lineno", 0)))  # fmt: skip
+        return sorted(found, key=self._length)
+
+    def _length(self, node: ast.expr | ast.stmt) -> int:
+        begin, end = self.span(node)
+        return end - begin
 
 
 class SourceFiles:
