@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from vtpu.analysis.source.files import SourceFile, SourceFiles
 from vtpu.analysis.source_lines import SourceLine
@@ -138,30 +139,28 @@ class _Trail:
         """Adds the names that a value gets by plain assignment, alone or in a container."""
         for _ in range(4):
             before = len(self._names)
-            for node in ast.walk(self._scope):
-                if isinstance(node, ast.Assign) and isinstance(node.value, _WRAPPERS):
-                    if self._mentions(node.value):
-                        self._names.update(_targets(node, None))
+            for node in _nodes(self._scope, ast.Assign):
+                if isinstance(node.value, _WRAPPERS) and self._mentions(node.value):
+                    self._names.update(_targets(node, None))
             if len(self._names) == before:
                 return
 
     def _own_sites(self) -> Iterator[tuple[ast.AST, ast.expr]]:
         """Where the statement itself keeps what it makes: `history.append(step(x))`."""
-        for node in ast.walk(self._statement):
-            if isinstance(node, ast.Call) and _adds(node):
-                if any(isinstance(n, ast.Call) for a in node.args for n in _raw(a)):
-                    yield node, _container(node)
+        for call in _nodes(self._statement, ast.Call):
+            added = call.args if _adds(call) else []
+            if any(isinstance(n, ast.Call) for argument in added for n in _raw(argument)):
+                yield call, _container(call)
         yield from self._assigned_into(self._statement, is_own=True)
 
     def _sites(self) -> Iterator[tuple[ast.AST, ast.expr]]:
         """Where the function puts a name of the value into something."""
-        for node in ast.walk(self._scope):
-            if isinstance(node, ast.Call) and _adds(node):
-                values = [*node.args, *(k.value for k in node.keywords)]
-                if any(self._mentions(v) for v in values):
-                    yield node, _container(node)
-            elif isinstance(node, ast.stmt):
-                yield from self._assigned_into(node, is_own=False)
+        for call in _nodes(self._scope, ast.Call):
+            values = [*call.args, *(k.value for k in call.keywords)]
+            if _adds(call) and any(self._mentions(v) for v in values):
+                yield call, _container(call)
+        for statement in _nodes(self._scope, ast.stmt):
+            yield from self._assigned_into(statement, is_own=False)
 
     def _assigned_into(self, node: ast.stmt, *, is_own: bool) -> Iterator[tuple[ast.AST, ast.expr]]:
         """`kept[i] = value`, `kept += [value]`, `kept = kept + [value]`, `kept = [*kept, value]`."""
@@ -191,6 +190,14 @@ class _Trail:
             is_bounded=_is_bounded(self._file, name) or _wraps_around(node),
             is_gathered=_is_gathered(self._file, name, node),
         )
+
+
+_Node = TypeVar("_Node", bound=ast.AST)
+
+
+def _nodes(root: ast.AST, kind: type[_Node]) -> Iterator[_Node]:
+    """The nodes of a kind at and below a node."""
+    return (node for node in ast.walk(root) if isinstance(node, kind))
 
 
 def _raw(value: ast.AST) -> Iterator[ast.AST]:
@@ -238,17 +245,20 @@ def _extends(value: ast.expr, target: ast.expr) -> bool:
 
 def _is_bounded(file: SourceFile, name: str) -> bool:
     """Whether a program also empties or renews a container, or gave it a fixed size."""
-    for node in ast.walk(file.tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            if node.func.attr in _REMOVES and ast.unparse(node.func.value) == name:
-                return True
-        elif isinstance(node, ast.Delete):
-            if any(f"{ast.unparse(t)}[".startswith(f"{name}[") for t in node.targets):
-                return True
-        elif isinstance(node, ast.Assign) and name in map(ast.unparse, node.targets):
-            if _has_fixed_size(node.value) or _is_renewal(file, node, name):
-                return True
-    return False
+    return any(_bounds(file, node, name) for node in ast.walk(file.tree))
+
+
+def _bounds(file: SourceFile, node: ast.AST, name: str) -> bool:
+    """Whether a statement or call takes things out of a container, or says how many there may be."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=value, attr=attribute)):
+            return attribute in _REMOVES and ast.unparse(value) == name
+        case ast.Delete(targets=targets):
+            return any(f"{ast.unparse(t)}[".startswith(f"{name}[") for t in targets)
+        case ast.Assign(targets=targets, value=value) if name in map(ast.unparse, targets):
+            return _has_fixed_size(value) or _is_renewal(file, node)
+        case _:
+            return False
 
 
 def _has_fixed_size(value: ast.expr) -> bool:
@@ -260,7 +270,7 @@ def _has_fixed_size(value: ast.expr) -> bool:
     )
 
 
-def _is_renewal(file: SourceFile, node: ast.Assign, name: str) -> bool:
+def _is_renewal(file: SourceFile, node: ast.Assign) -> bool:
     """Whether a loop makes a container anew, or only a part of it stays: `kept = kept[-8:]`."""
     extends = any(_extends(node.value, target) for target in node.targets)
     return bool(file.enclosing(node, *_LOOPS)) and not extends
