@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from vtpu.analysis.source_lines import SourceLine
+
 Node = ast.AST
 
 
@@ -101,6 +103,11 @@ class SourceFiles:
         if name not in self._known:
             self._known[name] = _read(name, Path(self._folder, name))
         return self._known[name]
+
+    def text(self, line: SourceLine) -> str:
+        """The text of a line; empty where it cannot be read."""
+        file = self.get(line.file) if line.line else None
+        return file.line(line.line) if file else ""
 
 
 def _read(name: str, path: Path) -> SourceFile | None:
