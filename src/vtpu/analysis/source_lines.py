@@ -74,6 +74,10 @@ class UserLines:
         own = self._own_package(stack)
         return tuple(_line(frame) for frame in stack if not self._is_library(frame.file, own))
 
+    def is_library(self, file: str) -> bool:
+        """Whether a file is a library's, of a program that is not installed itself."""
+        return self._is_library(file, "")
+
     def _own_package(self, stack: Sequence[FrameLike]) -> str:
         """The installed package that is the program itself, or none."""
         if any(not self._is_library(frame.file, "") for frame in stack):

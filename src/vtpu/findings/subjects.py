@@ -33,7 +33,8 @@ class ProgramSubject:
 
     `report` has its memory (`usage`, `memory.module`), padding, heaps and time. `calls` is how often it
     was executed, None where it was only compiled. `record` is what a run keeps of it. `line` is the
-    user's line that had it compiled.
+    user's line that had it compiled. `of_run` is its part of all the time that the run's programs take
+    on the devices; None where it was only compiled or no time is known.
     """
 
     report: ProgramReport
@@ -42,6 +43,7 @@ class ProgramSubject:
     record: ProgramRecord | None = None
     calls: int | None = None
     line: SourceLine | None = None
+    of_run: float | None = None
 
     @property
     def name(self) -> str:
@@ -141,6 +143,12 @@ class RunSubject:
         record = next(p for p in self.recording.programs if p.number == number)
         return self._subject(record)
 
+    @cached_property
+    def _device_s(self) -> float:
+        """How long all executions keep a device."""
+        times = {number: self.times(number) for number in self.calls}
+        return sum(time.seconds * self.calls[n] for n, time in times.items() if time)
+
     def _chosen(self) -> list[ProgramRecord]:
         with_module = _one_of_each(p for p in self.recording.programs if p.hlo)
         refused = [p for p in with_module if p.error]
@@ -152,9 +160,14 @@ class RunSubject:
         return [chosen[number] for number in sorted(chosen)]
 
     def _seconds(self, program: ProgramRecord) -> float:
+        """How long all executions of a program keep a device."""
         time = self.times(program.number)
-        calls = sum(self.calls[p.number] for p in self.recording.programs if p.key == program.key)
-        return time.seconds * calls if time else 0.0
+        return time.seconds * self._calls_of(program) if time else 0.0
+
+    def _calls_of(self, program: ProgramRecord) -> int:
+        """How often a program was executed, and others of the same content."""
+        same = (p for p in self.recording.programs if p.key and p.key == program.key)
+        return sum(self.calls[p.number] for p in same) or self.calls[program.number]
 
     def _subject(self, program: ProgramRecord) -> ProgramSubject:
         run = self.recording.run
@@ -179,8 +192,9 @@ class RunSubject:
             files=self.files,
             slice=self.slice,
             record=program,
-            calls=self.calls[program.number],
+            calls=self._calls_of(program),
             line=self.lines.line(program.stack),
+            of_run=self._seconds(program) / self._device_s if self._device_s else None,
         )
 
 

@@ -65,6 +65,13 @@ class SourceFile:
         begin, end = self.span(node)
         return self.text[begin:end]
 
+    def function_text(self, name: str) -> str:
+        """The text of the functions of a name, qualified or not; empty where there is none."""
+        own = name.rpartition(".")[2]
+        kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+        found = (n for n in ast.walk(self.tree) if isinstance(n, kinds) and n.name == own)
+        return "\n".join(self.source(node) for node in found)
+
     def enclosing(self, node: Node, *kinds: type[Node]) -> list[Node]:
         """The nodes of some kinds that a node stands in, innermost first."""
         found: list[Node] = []
