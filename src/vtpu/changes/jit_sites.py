@@ -77,6 +77,11 @@ def site_of(file: SourceFile, function: str, line: int | None = None) -> JitSite
     return sites[0] if len(sites) == 1 else None
 
 
+def is_jit_name(name: str) -> bool:
+    """Whether a full name is that of a function that jits, `jax.jit`."""
+    return name.rpartition(".")[2] in _JITS
+
+
 def _names(site: JitSite) -> set[str]:
     """What the jitted function is called: by its definition and by what it is assigned to."""
     names: set[str] = set()
