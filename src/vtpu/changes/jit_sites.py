@@ -82,6 +82,13 @@ def is_jit_name(name: str) -> bool:
     return name.rpartition(".")[2] in _JITS
 
 
+def called_on(file: SourceFile, line: int) -> list[str]:
+    """The names that are called on a line, the outermost call first: `step` of `step(x)` and `m.step(x)`."""
+    calls = [n for n in reversed(file.on_line(line, ast.Call)) if isinstance(n, ast.Call)]
+    names = [getattr(c.func, "id", getattr(c.func, "attr", "")) for c in calls]
+    return [n for n in names if n]
+
+
 def _names(site: JitSite) -> set[str]:
     """What the jitted function is called: by its definition and by what it is assigned to."""
     names: set[str] = set()
