@@ -52,14 +52,18 @@ def made_by(file: SourceFile, node: ast.expr) -> list[str]:
     `jax.value_and_grad` of `grad_fn` after `grad_fn = jax.value_and_grad(loss)`, of `jax.grad(loss)`
     itself, and of a function that is decorated with one. Empty where nothing did.
     """
+    if isinstance(node, ast.IfExp):
+        return [*made_by(file, node.body), *made_by(file, node.orelse)]
     if isinstance(node, ast.Call):
         name = qualified(file, node.func)
+        if not name:
+            return made_by(file, node.func)
         is_partial = name == "functools.partial" and node.args
         return [qualified(file, node.args[0]) if is_partial else name]
     last = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
     made: list[str] = []
     for value in assigned(file, last):
-        if isinstance(value, ast.Call):
+        if isinstance(value, ast.Call | ast.IfExp):
             made += made_by(file, value)
     for definition in definitions(file, last):
         for decorator in definition.decorator_list:

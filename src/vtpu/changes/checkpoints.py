@@ -122,9 +122,9 @@ def is_checkpoint_name(name: str) -> bool:
 def has_checkpoint(repeat: Repeat) -> bool:
     """Whether there is one around repeated code."""
     if repeat.kind is RepeatKind.BODY:
-        return repeat.body is not None and _is_made(repeat.file, repeat.body)
+        return repeat.body is not None and is_made_by_checkpoint(repeat.file, repeat.body)
     nodes = [s.node for s in repeat.sites if isinstance(s.node, ast.Call)]
-    return any(_is_made(repeat.file, n.func) for n in nodes)
+    return any(is_made_by_checkpoint(repeat.file, n.func) for n in nodes)
 
 
 def with_checkpoint(repeat: Repeat, policy: Policy) -> tuple[Edit, ...]:
@@ -202,5 +202,6 @@ def _decorates(file: SourceFile, decorator: ast.expr) -> bool:
     return any(is_checkpoint_name(name) for name in made_by(file, decorator))
 
 
-def _is_made(file: SourceFile, function: ast.expr) -> bool:
+def is_made_by_checkpoint(file: SourceFile, function: ast.expr) -> bool:
+    """Whether a function is one under a checkpoint."""
     return any(is_checkpoint_name(name) for name in made_by(file, function))

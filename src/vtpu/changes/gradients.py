@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from vtpu.changes.call_sites import CallSite, assigned, made_by
-from vtpu.changes.jit_sites import is_jit_name
+from vtpu.analysis.source.files import SourceFile, SourceFiles
+from vtpu.changes.call_sites import CallSite, assigned, call_sites, made_by
+from vtpu.changes.jit_sites import JitSite, is_jit_name
 from vtpu.changes.names import qualified
+from vtpu.changes.saved_activations import Saved
 
 _GRADIENTS = (
     "grad", "value_and_grad", "vjp", "linearize", "filter_grad", "filter_value_and_grad",
@@ -32,6 +35,31 @@ def differentiated(sites: Sequence[CallSite], program: str) -> list[CallSite]:
             break
         found.append(site)
     return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Gradient:
+    """A call `jax.grad(loss)` in a file."""
+
+    file: SourceFile
+    call: ast.Call
+
+
+def gradient_of(saved: Saved, files: SourceFiles, program: str) -> Gradient | None:
+    """What differentiates the code that makes an activation; None: it is not seen in its stack."""
+    for site in call_sites(files, saved.frames):
+        if call := differentiates(site):
+            return Gradient(file=site.file, call=call)
+        if _runs(site, program):
+            return None
+    return None
+
+
+def gradient_at(site: JitSite | None) -> Gradient | None:
+    """What differentiates in the call that jits: of `jax.jit(jax.grad(loss))` the inner one."""
+    calls = [n for n in _nested(site.node) if isinstance(n, ast.Call)] if site else []
+    found = (c for c in calls if site and is_gradient_name(qualified(site.file, c.func)))
+    return next((Gradient(file=site.file, call=c) for c in found if site), None)
 
 
 def differentiates(site: CallSite) -> ast.Call | None:

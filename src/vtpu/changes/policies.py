@@ -37,6 +37,7 @@ DOTS = Policy(name="dots_saveable", keeps="the results of products")
 WEIGHT_DOTS = Policy(
     name="dots_with_no_batch_dims_saveable", keeps="the results of products with weights"
 )
+#: From what keeps least to what keeps most.
 NAMED = (NOTHING, WEIGHT_DOTS, DOTS)
 OFFLOADED_DOTS = Policy(
     name="offload_dot_with_no_batch_dims",

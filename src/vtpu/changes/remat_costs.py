@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vtpu.changes.policies import Policy
+from vtpu.changes.policies import NAMED, NOTHING, WEIGHT_DOTS, Policy
 from vtpu.changes.repeats import Repeat
 from vtpu.findings.subjects import ProgramSubject
 from vtpu.program.op_names import Phase
+from vtpu.program.shapes import ArrayShape
 
 _PRODUCTS = ("dot_general", "conv_general_dilated")
+_RANK_OF_MATRICES = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,10 +28,27 @@ class RematCosts:
         return -self.forward_s if not policy.name else self.product_s - self.forward_s
 
     def saved_bytes(self, repeat: Repeat, policy: Policy) -> int:
-        """What of HBM it may save: without the carry of each turn, which stays."""
+        """What of HBM it may save: all but the carry, which stays, and what the policy keeps.
+
+        Where an activation comes from is seen only as far as its fusion tells: of what products seem to
+        make not more than half is taken for kept.
+        """
         carry = repeat.bytes // max(repeat.turns or 1, len(repeat.sites), 2)
-        kept = 0 if not policy.name or policy.is_offload else repeat.product_bytes
+        keeps_products = bool(policy.name) and not policy.is_offload
+        kept = min(repeat.product_bytes, repeat.bytes // 2) if keeps_products else 0
         return max(repeat.bytes - carry - kept, 0)
+
+
+def policies_for(program: ProgramSubject) -> tuple[Policy, ...]:
+    """The named policies that differ for a program: without products all keep the same, and without
+    products of more than two dimensions, which may have batch dimensions, those of products do.
+    """
+    instructions = program.module.by_id.values() if program.module else ()
+    products = [i for i in instructions if i.op_name.rpartition("/")[2] in _PRODUCTS]
+    if not products:
+        return (NOTHING,)
+    ranks = [len(i.shape.dims) for i in products if isinstance(i.shape, ArrayShape)]
+    return NAMED if max(ranks, default=0) > _RANK_OF_MATRICES else (NOTHING, WEIGHT_DOTS)
 
 
 def costs_of(program: ProgramSubject) -> RematCosts:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from vtpu.analysis.program.argument_roles import Role
 from vtpu.analysis.program.sources import source_of
+from vtpu.analysis.source.files import SourceFile, SourceFiles
 from vtpu.analysis.source_lines import UserLines
 from vtpu.findings.subjects import ProgramSubject
 from vtpu.program.locations import Frame
@@ -58,6 +60,28 @@ def saved_activations(program: ProgramSubject) -> tuple[Saved, ...]:
         found.append(Saved(bytes=item.bytes, op_name=item.op_name, dims=dims, frames=frames))
     is_enough = sum(s.bytes for s in found) >= _LEAST_SHARE * usage.hbm.total_bytes
     return tuple(found) if is_enough else ()
+
+
+def has_remat(program: ProgramSubject) -> bool:
+    """Whether the program computes something again in its backward pass."""
+    instructions = program.module.by_id.values() if program.module else ()
+    return any(phase_of(i.op_name) is Phase.RECOMPUTED for i in instructions)
+
+
+def recomputed_s(program: ProgramSubject) -> float:
+    """What a step spends on computing activations again; 0 where it does not, or no time is known."""
+    rows = program.report.time.rows if program.report.time else ()
+    return sum(r.seconds for r in rows if r.phase is Phase.RECOMPUTED)
+
+
+def files_of(program: ProgramSubject, files: SourceFiles) -> list[SourceFile]:
+    """The user's files whose code the program runs, those with most of its operations first."""
+    if program.module is None:
+        return []
+    lines = program.report.lines or UserLines()
+    frames = (f for stack in program.module.stacks for f in lines.own_frames(stack))
+    names = [name for name, _ in Counter(f.file for f in frames).most_common()]
+    return [file for name in names if (file := files.get(name))]
 
 
 def _has_gradient(program: ProgramSubject) -> bool:
