@@ -25,9 +25,14 @@ def propose(situation: Situation) -> Iterable[Change | NotApplicable]:
         reason = "the program has no mesh: `shard-batch` makes one" if situation.slice.num_devices > 1 else "there is one device"  # fmt: skip
         yield NotApplicable(kind=KIND, reason=reason)
         return
+    found = list(_variants(situation, state))
+    changes = [one for one in found if isinstance(one, Change)]
+    yield from changes or found[:1]
+
+
+def _variants(situation: Situation, state: State) -> Iterable[Change | NotApplicable]:
     for axis, size in data_axes_first(mesh_of(situation, state))[:_MOST_AXES]:
-        both = (*state.parameters, *state.optimizer)
-        yield _change(situation, state, both, axis, size)
+        yield _change(situation, state, (*state.parameters, *state.optimizer), axis, size)
         if state.optimizer:
             yield _change(situation, state, state.parameters, axis, size)
 
