@@ -37,6 +37,11 @@ class JitSite:
         given = self.function.args
         return tuple(a.arg for a in (*given.posonlyargs, *given.args))
 
+    @property
+    def names(self) -> set[str]:
+        """What the jitted function is called: by its definition and by what it is assigned to."""
+        return _names(self)
+
     def keyword(self, name: str) -> ast.expr | None:
         """The value that a keyword has there."""
         given = self.node.keywords if isinstance(self.node, ast.Call) else []
