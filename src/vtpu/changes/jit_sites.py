@@ -77,6 +77,13 @@ def site_of(file: SourceFile, function: str, line: int | None = None) -> JitSite
     return sites[0] if len(sites) == 1 else None
 
 
+def called_on(file: SourceFile, line: int) -> list[str]:
+    """The names that are called on a line, the outermost call first: `step` of `step(x)` and `m.step(x)`."""
+    calls = [n for n in reversed(file.on_line(line, ast.Call)) if isinstance(n, ast.Call)]
+    names = [getattr(c.func, "id", getattr(c.func, "attr", "")) for c in calls]
+    return [n for n in names if n]
+
+
 def _names(site: JitSite) -> set[str]:
     """What the jitted function is called: by its definition and by what it is assigned to."""
     names: set[str] = set()

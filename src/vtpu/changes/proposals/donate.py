@@ -30,12 +30,11 @@ def propose(situation: Situation) -> Iterable[Change | NotApplicable]:
     numbers = {site.parameters.index(n) for n in names} | _donated_numbers(
         site.keyword("donate_argnums")
     )
-    listed = ", ".join(map(str, sorted(numbers)))
     yield Change(
         kind=KIND,
         title=f"donate {', '.join(names)}",
         numerics=Numerics.IDENTICAL,
-        edits=(site.with_keyword("donate_argnums", f"({listed},)"),),
+        edits=(site.with_keyword("donate_argnums", repr(tuple(sorted(numbers)))),),
         group=KIND,
         caution="the donated arrays cannot be used after the call",
         expected_bytes=sum(sizes[n] for n in names),
