@@ -65,7 +65,7 @@ class Origins:
     def _of_name(self, node: ast.expr, name: str, seen: frozenset[str]) -> Origin:
         if name in seen:
             return Origin.UNKNOWN
-        kinds = {self._of(value, seen | {name}) for value in self._values(node, name)}
+        kinds = {self._of(value, seen | {name}) for value in self.values_of(node, name)}
         if len(kinds) > 1 and self._is_made_of_itself(node, name):
             kinds.discard(Origin.UNKNOWN)
         return _common(kinds)
@@ -93,9 +93,9 @@ class Origins:
 
     def _is_made_of_itself(self, node: ast.expr, name: str) -> bool:
         """Whether a name is assigned something of itself, which tells nothing new of it."""
-        return any(name in loaded([value]) for value in self._values(node, name))
+        return any(name in loaded([value]) for value in self.values_of(node, name))
 
-    def _values(self, node: ast.expr, name: str) -> Iterator[ast.expr]:
+    def values_of(self, node: ast.expr, name: str) -> Iterator[ast.expr]:
         """What is assigned to a name, where it is a local one in its function, else in the module."""
         scope = scope_of(self._file, node)
         found = list(_assigned(self._file, scope, name))
