@@ -86,7 +86,16 @@ class Spread:
             return f"dimension {split.dimension} cut into {split.parts}"
         names = [list(axes) for axes in self.sharding.axes or [()] * len(self.shape.dims)]
         names[split.dimension] += split.axes
-        return f"P({', '.join(map(_entry, names))})"
+        return _spec(names)
+
+
+def spec_text(sharding: Sharding) -> str:
+    """A sharding as a partition spec: `P("data", None)`; empty where the compiler did not keep names."""
+    return _spec([list(axes) for axes in sharding.axes]) if sharding.axes is not None else ""
+
+
+def _spec(names: list[list[str]]) -> str:
+    return f"P({', '.join(map(_entry, names))})"
 
 
 def _entry(names: list[str]) -> str:
