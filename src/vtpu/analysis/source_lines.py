@@ -69,6 +69,10 @@ class UserLines:
                 return _line(frame)
         return _line(stack[-1])
 
+    def is_library(self, file: str) -> bool:
+        """Whether a file is not the user's, where the program itself is not installed."""
+        return self._is_library(file, "")
+
     def _own_package(self, stack: Sequence[FrameLike]) -> str:
         """The installed package that is the program itself, or none."""
         if any(not self._is_library(frame.file, "") for frame in stack):
@@ -97,6 +101,10 @@ class LineFinder:
         if stack_number not in self._known:
             self._known[stack_number] = self._lines.line(self._recording.stack(stack_number))
         return self._known[stack_number]
+
+    def is_library(self, file: str) -> bool:
+        """Whether a file is not the user's."""
+        return self._lines.is_library(file)
 
 
 def _line(frame: FrameLike) -> SourceLine:
