@@ -118,6 +118,10 @@ class LineFinder:
         """All of the user's lines of a stack, innermost first."""
         return self._lines.frames(self._recording.stack(stack_number))
 
+    def is_library(self, file: str) -> bool:
+        """Whether a file is not the user's."""
+        return self._lines.is_library(file)
+
 
 def _line(frame: FrameLike) -> SourceLine:
     return SourceLine(frame.file, frame.line, frame.function)

@@ -12,7 +12,8 @@ import numpy as np
 from vtpu.analysis.program.recorded import memory_of
 from vtpu.analysis.program.report import Origin, ProgramReport, report_program
 from vtpu.analysis.run.loop import Loop, loop_of
-from vtpu.analysis.run.programs import need_bytes
+from vtpu.analysis.run.programs import ProgramSummary, need_bytes
+from vtpu.analysis.run.recompiles import Recompile, recompiles_of
 from vtpu.analysis.run.step_if import step_if
 from vtpu.analysis.run.summary import RunSummary
 from vtpu.analysis.run.virtual_clock import VirtualRun, run_on_clock
@@ -125,11 +126,24 @@ class RunSubject:
         return max(0.0, now - step_if(self.recording, events, program, self.times, speed))
 
     @cached_property
+    def recompiled(self) -> tuple[tuple[ProgramSummary, tuple[Recompile, ...]], ...]:
+        """The functions that were compiled more than once, with all compilations but the first."""
+        functions = [f for f in self.summary.programs if f.compiles > 1]
+        return tuple((f, recompiles_of(f, self.recording)) for f in functions)
+
+    @cached_property
     def calls(self) -> Counter[int]:
         """How often each program was executed, by its number."""
         executions = of_kind(self.recording.events, EventKind.EXECUTE)
         happened = executions["flags"] & EventFlag.FAILED == 0
         return Counter(executions["program"][happened].tolist())
+
+    def executed_between(self, program: int) -> tuple[int, int] | None:
+        """The places among the events where a program was first and last executed; None: it never was."""
+        events = self.recording.events
+        is_own = (events["kind"] == EventKind.EXECUTE) & (events["program"] == program)
+        places = np.flatnonzero(is_own)
+        return (int(places[0]), int(places[-1])) if len(places) else None
 
     @cached_property
     def programs(self) -> tuple[ProgramSubject, ...]:

@@ -23,6 +23,7 @@ class Cause(StrEnum):
     WEAK_TYPE = "a Python number instead of an array, or the other way round"
     STATIC = "another value of a static argument"
     STRUCTURE = "arguments of another structure"
+    SHARDING = "an argument that lies otherwise on the devices"
     NEW_FUNCTION = "a new function each time"
     X64 = "jax_enable_x64 was switched"
     CONTEXT = "another configuration"
@@ -89,6 +90,7 @@ _DIFFERENCE = re.compile(
 )
 _METADATA = re.compile(r"^<class '.*?'> with pytree metadata (?P<value>.*)$", re.DOTALL)
 _STATIC = re.compile(r"^Static\(val=(?P<value>.*)\)$", re.DOTALL)
+_CLASS = re.compile(r"<class '(?:[\w.<>]+\.)?(?P<name>\w+)'>")
 _WEAK = re.compile(r"\{weak_type=\w+\}")
 _ARRAY = re.compile(r"^(?P<type>\w+)\[(?P<dims>[^\]]*)\]")
 
@@ -104,7 +106,9 @@ def _value(text: str) -> str:
     for words in (_METADATA, _STATIC):
         if match := words.match(text):
             text = match["value"]
-    return text
+    if text == "pytree leaf" or "LeafMeta" in text:
+        return "an array"
+    return _CLASS.sub(lambda m: "None" if m["name"] == "NoneType" else m["name"], text)
 
 
 def _said(reason: str, differences: Sequence[Difference]) -> Cause | None:
@@ -123,15 +127,16 @@ def _said(reason: str, differences: Sequence[Difference]) -> Cause | None:
 
 
 def _of_types(differences: Sequence[Difference]) -> Cause:
-    """The gravest: a shape, then a type, then a weak type."""
+    """The gravest: a shape, then a type, then a weak type, and where all are alike a sharding."""
     arrays = [(_array(d.now), _array(d.before)) for d in differences]
     known = [(now, before) for now, before in arrays if now and before]
     if any(now[1] != before[1] for now, before in known):
         return Cause.SHAPE
     if any(now[0] != before[0] for now, before in known):
         return Cause.TYPE
-    is_weak = any(_WEAK.search(d.now) for d in differences)
-    return Cause.WEAK_TYPE if is_weak else Cause.UNKNOWN
+    if any(_WEAK.search(d.now) for d in differences):
+        return Cause.WEAK_TYPE
+    return Cause.SHARDING if known else Cause.UNKNOWN
 
 
 def _array(text: str) -> tuple[str, str] | None:
