@@ -70,6 +70,7 @@ def find_attention(file: SourceFile, block: Sequence[ast.stmt]) -> Attention:
             if found
             else "no product of a softmax of a product was found in it"
         )
+    _check(found[0], block)
     return found[0]
 
 
@@ -84,7 +85,7 @@ def _ending_in(file: SourceFile, block: Sequence[ast.stmt], number: int) -> Iter
             if chain is None or chain.softmaxes != 1:
                 continue
             queries, query_axis = _queries(file, chain.product)
-            attention = Attention(
+            yield Attention(
                 file=file,
                 between=tuple(block[n] for n in sorted(chain.statements)),
                 last=last,
@@ -94,8 +95,6 @@ def _ending_in(file: SourceFile, block: Sequence[ast.stmt], number: int) -> Iter
                 query_axis=query_axis,
                 out_axis=out_axis,
             )
-            _check(attention, block)
-            yield attention
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,16 +220,24 @@ def _check(attention: Attention, block: Sequence[ast.stmt]) -> None:
     names = bound(between)
     inside = {id(n) for n in ast.walk(attention.result)}
     outside = [n for n in ast.walk(attention.last) if id(n) not in inside]
-    first = block.index(between[0]) if between else block.index(attention.last)
-    rest = [s for s in block[first : block.index(attention.last)] if s not in between]
-    behind = block[block.index(attention.last) + 1 :]
-    used = (loaded(behind) | loaded(rest) | _names(outside)) & names
+    end = block.index(attention.last)
+    first = block.index(between[0]) if between else end
+    rest = [s for s in block[first:end] if s not in between]
+    used = (loaded(block[end + 1 :]) | loaded(rest) | _names(outside)) & names
     if used:
         raise NotAttention(f"its scores are used elsewhere too: {', '.join(sorted(used))}")
-    if bound(rest) & loaded(between):
-        raise NotAttention(f"{', '.join(sorted(bound(rest) & loaded(between)))} changes in between")
+    late = {n for s in between for n in loaded([s]) & bound(_behind(s, block, rest))}
+    if late:
+        raise NotAttention(f"{', '.join(sorted(late))} changes in between")
     if any(loaded([other]) & names for other in attention.others):
         raise NotAttention("what is beside its scores comes from them")
+
+
+def _behind(
+    statement: ast.stmt, block: Sequence[ast.stmt], others: Iterable[ast.stmt]
+) -> list[ast.stmt]:
+    """Those of other statements that stand behind one."""
+    return [s for s in others if block.index(s) > block.index(statement)]
 
 
 def _names(nodes: Iterable[ast.AST]) -> set[str]:
