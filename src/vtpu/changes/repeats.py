@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from vtpu.analysis.source.files import SourceFile, SourceFiles
 from vtpu.changes.call_sites import CallSite, call_sites
-from vtpu.changes.differentiated import differentiated
+from vtpu.changes.differentiation import differentiated
 from vtpu.changes.flax_blocks import flax_scan
 from vtpu.changes.loops import Loop, loops_around
 from vtpu.changes.saved_activations import Saved

@@ -14,7 +14,7 @@ from vtpu.changes.checkpoints import (
     is_made_by_checkpoint,
     with_checkpoint,
 )
-from vtpu.changes.differentiated import gradient_at, gradient_of
+from vtpu.changes.differentiation import gradient_at, gradient_of
 from vtpu.changes.policies import Policy
 from vtpu.changes.proposal import Proposal
 from vtpu.changes.remat_costs import RematCosts, costs_of, policies_for

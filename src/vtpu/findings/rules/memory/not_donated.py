@@ -40,11 +40,16 @@ def find(subject: ProgramSubject) -> Iterable[Finding]:
 
 def donatable(subject: ProgramSubject) -> dict[str, int]:
     """The arguments that could be donated, with the bytes that outputs could take of each."""
-    hbm = subject.report.usage.hbm if subject.report.usage else None
     trees: dict[str, int] = defaultdict(int)
-    for item in _could_be_donated(hbm.items) if hbm else []:
+    for item in donatable_items(subject):
         trees[tree_of(item.name)] += item.bytes
     return dict(trees)
+
+
+def donatable_items(subject: ProgramSubject) -> list[MemoryItem]:
+    """The arrays among the arguments that could be donated."""
+    hbm = subject.report.usage.hbm if subject.report.usage else None
+    return _could_be_donated(hbm.items) if hbm else []
 
 
 def _could_be_donated(items: Iterable[MemoryItem]) -> list[MemoryItem]:
