@@ -82,6 +82,11 @@ def site_of(file: SourceFile, function: str, line: int | None = None) -> JitSite
     return sites[0] if len(sites) == 1 else None
 
 
+def is_jit_name(name: str) -> bool:
+    """Whether a full name is that of a function that jits, `jax.jit`."""
+    return name.rpartition(".")[2] in _JITS
+
+
 def called_on(file: SourceFile, line: int) -> list[str]:
     """The names that are called on a line, the outermost call first: `step` of `step(x)` and `m.step(x)`."""
     calls = [n for n in reversed(file.on_line(line, ast.Call)) if isinstance(n, ast.Call)]

@@ -64,6 +64,14 @@ def changed(nodes: Iterable[ast.AST]) -> set[str]:
     return found
 
 
+def writes_to(function: ast.FunctionDef, name: str) -> bool:
+    """Whether a function changes what a name outside of it holds."""
+    outer = (ast.Global, ast.Nonlocal)
+    given = {n for node in ast.walk(function) if isinstance(node, outer) for n in node.names}
+    own = {*bound(function.body), *(a.arg for a in _arguments(function.args))} - given
+    return name in changed(function.body) - own
+
+
 def loaded(nodes: Iterable[ast.AST]) -> set[str]:
     """The names that code reads."""
     return {n.id for node in nodes for n in ast.walk(node) if is_load(n)}
@@ -97,11 +105,11 @@ def root_of(node: ast.AST) -> ast.Name | None:
     return node if isinstance(node, ast.Name) else None
 
 
-def fresh(file: SourceFile, wanted: str) -> str:
-    """A name that the file does not use: `wanted`, or with a number."""
+def fresh(file: SourceFile, wanted: str, taken: Iterable[str] = ()) -> str:
+    """A name that the file does not use and that is not taken: `wanted`, or with a number."""
     used = {n.id for n in ast.walk(file.tree) if isinstance(n, ast.Name)}
     used |= {n.arg for n in ast.walk(file.tree) if isinstance(n, ast.arg)}
-    used |= bound(file.tree.body)
+    used |= {*bound(file.tree.body), *taken}
     return next(n for n in _numbered(wanted) if n not in used)
 
 

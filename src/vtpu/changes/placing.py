@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import textwrap
 from collections.abc import Sequence
 
 from vtpu.analysis.source.files import SourceFile
@@ -60,6 +61,19 @@ def without(file: SourceFile, statement: ast.stmt) -> Replace:
     begin, end = _line_start(file, statement), _line_end(file, statement)
     text = f"{indentation(file, statement)}pass\n" if is_alone else ""
     return Replace(file=file.name, begin=begin, end=end, text=text)
+
+
+def moved(file: SourceFile, statement: ast.stmt, anchor: ast.stmt) -> list[Edit]:
+    """A statement before another one instead of where it is."""
+    text = file.text[_line_start(file, statement) : _line_end(file, statement)]
+    lines = textwrap.dedent(text).removesuffix("\n").split("\n")
+    return [before(file, anchor, *lines), without(file, statement)]
+
+
+def has_long_text(node: ast.AST) -> bool:
+    """Whether code holds a text over several lines, which indentation would change."""
+    texts = [n for n in ast.walk(node) if isinstance(n, ast.JoinedStr | ast.Constant)]
+    return any((n.end_lineno or n.lineno) > n.lineno for n in texts)
 
 
 def block_of(file: SourceFile, statement: ast.stmt) -> list[ast.stmt]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +24,7 @@ from vtpu.device.attach import (
     current_session,
     devices_to_compile_for,
 )
+from vtpu.device.donation import is_donation_off
 from vtpu.device.settings import read_settings
 from vtpu.errors import UsageError
 from vtpu.findings.finding import Finding
@@ -145,6 +146,10 @@ def check_call(
     devices = None if is_attached else devices_to_compile_for(session, wanted)
     start = _preparation(target, args, kwargs, devices, session, wanted)
     record, memory = compile_program(session, wanted, start)
+    if is_donation_off(
+        getattr(target, "_jit_info", None)
+    ):  # seen at the call, which is none of ours
+        record = replace(record, donation_is_off=True)
     run = session.recorder.run
     origin = Origin(
         name=record.name,

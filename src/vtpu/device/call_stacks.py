@@ -14,11 +14,17 @@ _DEEPEST = 8  # Python frames within JAX's call of the compiler
 
 def compiling_stack() -> int:
     """The number of the stack that asked for the compile under way; 0 when it cannot be told."""
+    frame = compiling_frame()
+    return 0 if frame is None else _core.stack_of(frame)
+
+
+def compiling_frame() -> FrameType | None:
+    """The innermost frame that asked for the compile under way; None when it cannot be told."""
     own = _outside_vtpu(sys._getframe())  # noqa: SLF001, Python has no other name for it
     if own is not None:
-        return _core.stack_of(own)
+        return own
     waiting = waiting_frames()
-    return _core.stack_of(waiting[0]) if len(waiting) == 1 else 0
+    return waiting[0] if len(waiting) == 1 else None
 
 
 def waiting_frames() -> list[FrameType]:

@@ -11,7 +11,8 @@ from vtpu.compiler.pool import CompilerStopped
 from vtpu.compiler.results import TopologyFacts
 from vtpu.compiler.service import Answer, CompilerRefused, CompilerService, Program, Topology
 from vtpu.device import _core
-from vtpu.device.call_stacks import compiling_stack
+from vtpu.device.call_stacks import compiling_frame, compiling_stack
+from vtpu.device.donation import AskedDonation, asked_donation
 from vtpu.device.explanations import Explanations
 from vtpu.device.interrupts import Abandoned, abandonment
 from vtpu.device.profiles import Profiles
@@ -46,6 +47,7 @@ class _UnderWay:
     stack: int
     began: int
     size: int
+    donation: AskedDonation
 
 
 class Handlers:
@@ -201,7 +203,9 @@ class Handlers:
     ) -> LoadableProgram:
         began = _core.now_ns()
         asked = Program(_module_name(code), code, code_format, self._neutral_options(options))
-        self._under_way[number] = _UnderWay(asked.name, compiling_stack(), began, len(code))
+        donation = asked_donation(compiling_frame())
+        stack = compiling_stack()
+        self._under_way[number] = _UnderWay(asked.name, stack, began, len(code), donation)
         try:
             answer = self._ask_compiler(self._compiler.compile, asked, topology, abandonment())
         except _core.StatusError as error:
@@ -230,6 +234,7 @@ class Handlers:
         name = program.compiled.name
         host_ns = _core.now_ns() - began
         _core.record_compile(number, stack, began, host_ns, size, from_cache, False)
+        asked = asked_donation(compiling_frame())
         self._recorder.program(
             describe(
                 program,
@@ -238,6 +243,8 @@ class Handlers:
                 stack=stack,
                 from_cache=from_cache,
                 reason=self._explanations.take(name),
+                asked_to_donate=asked.parameters,
+                donation_is_off=asked.is_off,
             )
         )
 
@@ -261,6 +268,8 @@ class Handlers:
                 stack=asked.stack,
                 reason=self._explanations.take(asked.name),
                 error=error,
+                asked_to_donate=asked.donation.parameters,
+                donation_is_off=asked.donation.is_off,
                 locations=left.locations if left else (),
                 hlo=left.refusal.packed_hlo if left else b"",
                 log=left.refusal.packed_log if left else b"",

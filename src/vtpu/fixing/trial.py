@@ -33,9 +33,10 @@ class TrialSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialResult:
-    """What the compiler said, and what the function was compiled with."""
+    """What the compiler said, how many programs it compiled anew, and the arguments of a function."""
 
     figures: Figures
+    new_compiles: int = 0
     arguments: tuple[ArgumentLeaf, ...] = ()
 
 
@@ -74,9 +75,11 @@ def try_function(spec: TrialSpec) -> TrialResult:
         step_high_s=time.time.total.high if time else None,
         is_lower_bound=time.time.is_lower_bound if time else False,
         compile_s=found.report.origin.compile_s,
-        compiles=0 if found.report.origin.was_known else 1,
+        compiles=1,
     )
-    return TrialResult(figures=figures, arguments=tuple(describe_arguments(*given)))
+    new = 0 if found.report.origin.was_known else 1
+    leaves = tuple(describe_arguments(*given))
+    return TrialResult(figures=figures, new_compiles=new, arguments=leaves)
 
 
 def _said(error: BaseException) -> str:

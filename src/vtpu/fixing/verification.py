@@ -63,7 +63,7 @@ class Verifier:
         measured = self._run if self._target.is_script else self._compile
         result = measured(variant, folder, limit_s)
         with self._lock:
-            self.compiles += result.figures.compiles or 0
+            self.compiles += result.new_compiles
         return result, folder / "run.vtpu"
 
     def _compile(self, variant: Variant, folder: Path, limit_s: float) -> TrialResult:
@@ -94,7 +94,9 @@ class Verifier:
         ]
         ended = self._processes.run(words, self._target.folder, _environment(variant), limit_s)
         if text := read_text(report):
-            return TrialResult(figures=figures_of_run(json.loads(text), ended))
+            found = json.loads(text)
+            new = sum(program["compiles"] - program["from_cache"] for program in found["programs"])
+            return TrialResult(figures=figures_of_run(found, ended), new_compiles=new)
         return TrialResult(figures=Figures(fits=None, error=why_it_ended(ended, limit_s)))
 
 

@@ -47,6 +47,10 @@ class ProgramRecord:
     `locations`, the places as MLIR prints them; of a program that did not compile it is the
     `HloProto` that the compiler dumped, if it did. `assignment` is the `BufferAssignmentProto`, `log`
     what the compiler logged, compressed too.
+
+    `donated_parameters` are those whose memory an output takes. `asked_to_donate` are those that the
+    program was to donate, None where that is not known; `donation_is_off`: `jax_debug_nans` was set, so
+    that JAX donated nothing although `jax.jit` was told to.
     """
 
     number: int
@@ -79,6 +83,8 @@ class ProgramRecord:
     from_cache: bool = False
     reason: str | None = None
     error: str | None = None
+    asked_to_donate: tuple[int, ...] | None = None
+    donation_is_off: bool = False
     locations: tuple[str, ...] = ()
     hlo: bytes = b""
     assignment: bytes = b""

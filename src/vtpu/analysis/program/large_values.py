@@ -1,0 +1,253 @@
+"""Temporaries at the peak that programs need not hold whole: one-hot labels, logits, attention scores.
+
+They are recognised in the compiled module. A softmax is a sum of exponentials over a dimension, or a
+maximum over one of an array of which exponentials are taken too. Where that dimension comes from a product with a matrix, `[.., d]` times
+`[d, v]`, the array is logits; where the product is batched and the dimension stands beside one of
+about its size, it is attention scores, `[.., q, k]`. Their gradients, probabilities, masks and
+copies have the same dimensions and are the same matter. One-hot labels are a comparison with a range
+of numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from math import prod
+
+from vtpu.analysis.program.memory import MemoryItem, MemoryUsage
+from vtpu.program.memory import AllocationKind
+from vtpu.program.modules import Instruction, Module
+from vtpu.program.shapes import ArrayShape, leaves
+
+_LEAST_CLASSES = 1024  # of logits: fewer are no vocabulary
+_LEAST_KEYS = 512
+_FEWEST_BLOCKS = 8  # so many blocks of queries and more are no longer the whole
+_LONGEST_CHAIN = 16
+_LOOP = "/while/body/"
+_SAME_VALUES = {"convert", "bitcast", "reshape", "copy", "transpose", "reduce-precision"}
+
+
+class ValueKind(StrEnum):
+    """What a large value is."""
+
+    ONE_HOT = "one-hot"
+    LOGITS = "logits"
+    SCORES = "attention scores"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LargeValue:
+    """What is one matter at the peak of HBM: `items`, largest first.
+
+    `dims` are of the array as it is defined. `size` is that of the dimension which makes it large:
+    classes, words of the vocabulary, keys.
+    """
+
+    kind: ValueKind
+    dims: tuple[int, ...]
+    size: int
+    items: tuple[MemoryItem, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all of them."""
+        return sum(item.bytes for item in self.items)
+
+
+@dataclass(frozen=True, slots=True)
+class _Softmax:
+    """A softmax over the dimension `axis` of arrays with these dimensions."""
+
+    dims: tuple[int, ...]
+    axis: int
+
+    @property
+    def size(self) -> int:
+        return self.dims[self.axis]
+
+    @property
+    def queries(self) -> int:
+        """What stands beside the dimension, if that is the last; else 1, or its like."""
+        if self.axis and self.axis == len(self.dims) - 1:
+            return self.dims[self.axis - 1]
+        return self.size if self.dims.count(self.size) > 1 else 1
+
+
+def find_large_values(module: Module, usage: MemoryUsage) -> tuple[LargeValue, ...]:
+    """The large values at the peak of HBM, each item in one of them, the largest first."""
+    hbm = usage.hbm
+    if hbm is None:
+        return ()
+    left = [i for i in hbm.at_peak() if i.occupant.kind is AllocationKind.TEMP and i.shape]
+    found: list[LargeValue] = []
+    for value in (*_one_hots(module, left), *_of_softmaxes(module, left)):
+        items = tuple(i for i in value.items if i in left)
+        left = [i for i in left if i not in items]
+        if items:
+            found.append(LargeValue(kind=value.kind, dims=value.dims, size=value.size, items=items))
+    return tuple(sorted(found, key=lambda v: -v.bytes))
+
+
+# ---- logits and scores -------------------------------------------------------------------------
+
+
+def _of_softmaxes(module: Module, items: list[MemoryItem]) -> Iterator[LargeValue]:
+    for softmax in sorted(_softmaxes(module), key=lambda s: (-prod(s.dims), s.dims, s.axis)):
+        kind = _kind(module, softmax)
+        if kind is None:
+            continue
+        own = [i for i in items if i.shape and _is_of(i.shape, softmax, kind)]
+        if kind is ValueKind.LOGITS:
+            own = [i for i in own if not _is_a_chunk(i, softmax)]
+        yield LargeValue(kind=kind, dims=softmax.dims, size=softmax.size, items=tuple(own))
+
+
+def _softmaxes(module: Module) -> set[_Softmax]:
+    """Sums along one dimension of exponentials, and maxima of what exponentials are taken of.
+
+    The compiler may turn the maximum into a window over whole rows, and the sum into one of a copy.
+    """
+    arrays = [(i, i.shape) for i in module.by_id.values() if isinstance(i.shape, ArrayShape)]
+    exponentials = {shape.dims for i, shape in arrays if i.opcode == "exponential"}
+    found = {s for i, _ in arrays if i.opcode == "reduce" and (s := _softmax_by(module, i))}
+    return {s for s in found if s.dims in exponentials}
+
+
+def _softmax_by(module: Module, reduction: Instruction) -> _Softmax | None:
+    if len(reduction.dimensions) != 1 or len(reduction.called) != 1:
+        return None
+    reducer = module.computations.get(reduction.called[0])
+    root = module.by_id.get(reducer.root) if reducer else None
+    array = module.by_id.get(reduction.operands[0])
+    if root is None or array is None or not isinstance(array.shape, ArrayShape):
+        return None
+    is_sum = root.opcode == "add" and _origin(module, array).opcode == "exponential"
+    found = _Softmax(array.shape.dims, reduction.dimensions[0])
+    return found if is_sum or root.opcode == "maximum" else None
+
+
+def _origin(module: Module, array: Instruction) -> Instruction:
+    """What makes an array's values, behind what leaves them as they are."""
+    for _ in range(_LONGEST_CHAIN):
+        operand = module.by_id.get(array.operands[0]) if array.operands else None
+        if array.opcode not in _SAME_VALUES or operand is None:
+            break
+        array = operand
+    return array
+
+
+def _kind(module: Module, softmax: _Softmax) -> ValueKind | None:
+    products = [_factors(module, i) for i in module.by_id.values() if _makes(i, softmax)]
+    has_matrix = any(_is_matrix_with(softmax.size, f) for factors in products for f in factors)
+    is_batched = len(_large(softmax.dims)) > 2
+    is_square = (
+        is_batched and softmax.queries == softmax.size
+    )  # keys that all heads share are a matrix
+    if has_matrix and not (is_square and not matrices_with(module, softmax.size)):
+        return ValueKind.LOGITS if softmax.size >= _LEAST_CLASSES else None
+    is_whole = softmax.queries * _FEWEST_BLOCKS > softmax.size >= _LEAST_KEYS
+    return ValueKind.SCORES if is_whole and is_batched and products else None
+
+
+def _makes(product: Instruction, softmax: _Softmax) -> bool:
+    """Whether it is a product that gives the array, maybe with other dimensions beside `size`."""
+    shape = product.shape
+    if product.opcode not in ("dot", "convolution") or not isinstance(shape, ArrayShape):
+        return False
+    return softmax.size in shape.dims and prod(shape.dims) == prod(softmax.dims)
+
+
+def _factors(module: Module, product: Instruction) -> list[tuple[int, ...]]:
+    shapes = (module.by_id[o].shape for o in product.operands)
+    return [_large(shape.dims) for shape in shapes if isinstance(shape, ArrayShape)]
+
+
+def _is_matrix_with(size: int, dims: tuple[int, ...]) -> bool:
+    return len(dims) == 2 and size in dims
+
+
+def _large(dims: Iterable[int]) -> tuple[int, ...]:
+    return tuple(d for d in dims if d > 1)
+
+
+def _is_of(shape: ArrayShape, softmax: _Softmax, kind: ValueKind) -> bool:
+    """Whether an array is the softmax's, or as many of them as a loop keeps."""
+    dims = shape.dims
+    if softmax.size not in dims or prod(dims) % prod(softmax.dims):
+        return False
+    if kind is ValueKind.LOGITS:
+        return True
+    rest = list(dims)
+    rest.remove(softmax.size)
+    return softmax.queries in rest
+
+
+def _is_a_chunk(item: MemoryItem, softmax: _Softmax) -> bool:
+    """Whether a loop within the differentiated function, or without one, makes it piece by piece.
+
+    A loop around the function is one over parts of a batch. What a loop keeps of all runs is larger.
+    """
+    inside = item.op_name.rpartition("jvp(")[2]
+    is_kept = item.shape is not None and prod(item.shape.dims) > prod(softmax.dims)
+    return _LOOP in inside and not is_kept
+
+
+# ---- one-hot -----------------------------------------------------------------------------------
+
+
+def _one_hots(module: Module, items: list[MemoryItem]) -> Iterator[LargeValue]:
+    """Arrays of one-hot labels, by shape."""
+    groups: dict[tuple[int, ...], list[MemoryItem]] = {}
+    for item in items:
+        if item.shape and len(_large(item.shape.dims)) > 1 and _is_one_hot(module, item):
+            groups.setdefault(item.shape.dims, []).append(item)
+    for dims, found in groups.items():
+        yield LargeValue(kind=ValueKind.ONE_HOT, dims=dims, size=dims[-1], items=tuple(found))
+
+
+def _is_one_hot(module: Module, item: MemoryItem) -> bool:
+    if "_one_hot" in item.op_name:
+        return True
+    found = next((i for i in module.by_id.values() if i.name == item.name), None)
+    return found is not None and _compares_with_range(module, found)
+
+
+def _compares_with_range(module: Module, instruction: Instruction) -> bool:
+    """Whether a value is `labels == range`, as numbers."""
+    at: Instruction | None = instruction
+    for _ in range(_LONGEST_CHAIN):
+        if at is None:
+            return False
+        if at.opcode == "compare":
+            return at.direction == "EQ" and any(_is_range(module, o) for o in at.operands)
+        if at.opcode == "fusion":
+            body = module.computations.get(at.called[0]) if at.called else None
+            at = module.by_id.get(body.root) if body else None
+        elif at.opcode in _SAME_VALUES and at.operands:
+            at = module.by_id.get(at.operands[0])
+        else:
+            return False
+    return False
+
+
+def _is_range(module: Module, number: int) -> bool:
+    at = module.by_id.get(number)
+    for _ in range(_LONGEST_CHAIN):
+        if at is None:
+            return False
+        if at.opcode == "iota":
+            return True
+        if at.opcode not in ("broadcast", "bitcast", "reshape", "convert") or not at.operands:
+            return False
+        at = module.by_id.get(at.operands[0])
+    return False
+
+
+def matrices_with(module: Module, size: int) -> list[str]:
+    """The user's names of matrices among the arguments that have a dimension of `size`."""
+    return [
+        p.op_name or p.name
+        for p in module.parameters()
+        if any(isinstance(s, ArrayShape) and len(s.dims) > 1 and size in s.dims for _, s in leaves(p.shape))
+    ]  # fmt: skip
