@@ -13,9 +13,12 @@ from vtpu.changes.names import called
 from vtpu.changes.proposal import Proposal
 from vtpu.changes.situation import Situation
 from vtpu.changes.user_files import user_files
+from vtpu.program.shapes import ArrayShape
 from vtpu.recording.events import EventKind, of_kind
 
 KIND = "create-sharded"
+#: What `jax.device_put` runs on the device that has the array, to cut it.
+_CUTS = "jit__multi_slice"
 _WITH_DEVICE = ("zeros", "ones", "full", "empty", "arange", "eye", "linspace")
 
 
@@ -93,13 +96,21 @@ def _at(file: SourceFile, node: ast.AST, moved: dict[tuple[str, int], int]) -> i
 
 
 def _moved_bytes(situation: Situation) -> dict[tuple[str, int], int]:
-    """The most bytes that a line copied between memories at once."""
-    events = of_kind(situation.run.recording.events, EventKind.COPY)
-    found: dict[tuple[str, int], int] = {}
-    for stack, size in zip(events["stack"].tolist(), events["bytes"].tolist(), strict=True):
-        line = situation.run.lines.line(stack)
-        found[line.file, line.line] = max(found.get((line.file, line.line), 0), size)
-    return found
+    """The most bytes that each line copied between memories at once, or cut into shards on one device."""
+    run = situation.run
+    events = of_kind(run.recording.events, EventKind.COPY)
+    found = [*zip(events["stack"].tolist(), events["bytes"].tolist(), strict=True)]
+    for program in run.recording.programs:
+        if program.name == _CUTS and (module := run.program(program.number).module) is not None:
+            whole = module.parameters()[0].shape
+            found.append(
+                (program.stack, whole.padded_bytes if isinstance(whole, ArrayShape) else 0)
+            )
+    sizes: dict[tuple[str, int], int] = {}
+    for stack, size in found:
+        line = run.lines.line(stack)
+        sizes[line.file, line.line] = max(sizes.get((line.file, line.line), 0), size)
+    return sizes
 
 
 PROPOSAL = Proposal(
