@@ -9,11 +9,16 @@ from vtpu.analysis.source.files import SourceFile
 from vtpu.changes.edits import Edit, Replace
 from vtpu.changes.jit_sites import JitSite
 from vtpu.changes.returns import returned
+from vtpu.changes.state import State
 from vtpu.changes.step_calls import StepCall, binding
 
 
 def jit_split(
-    site: JitSite | None, call: StepCall, trees: Iterable[str], shardings: Callable[[str], str]
+    site: JitSite | None,
+    call: StepCall,
+    state: State,
+    trees: Iterable[str],
+    shardings: Callable[[str], str],
 ) -> tuple[Edit, ...] | str:
     """`in_shardings` and `out_shardings` for arguments of these names, or why they cannot be changed.
 
@@ -22,12 +27,12 @@ def jit_split(
     names = list(trees)
     there = site.keyword("in_shardings") if site is not None else None
     if site is None or there is None:
-        return freed_results(site, call, names)
+        return freed_results(site, call, state, names)
     values = {name: call.argument(name) for name in names}
     is_known = isinstance(there, ast.Tuple) and set(names) <= set(site.parameters)
     if not isinstance(there, ast.Tuple) or not is_known or not _is_ready(site, call, values):
         return asks_elsewhere(site)
-    freed = freed_results(site, call, names)
+    freed = freed_results(site, call, state, names)
     if isinstance(freed, str):
         return freed
     asked = [
@@ -44,13 +49,13 @@ def asks_elsewhere(site: JitSite) -> str:
 
 
 def freed_results(
-    site: JitSite | None, call: StepCall | None, trees: Iterable[str]
+    site: JitSite | None, call: StepCall | None, state: State, trees: Iterable[str]
 ) -> tuple[Edit, ...] | str:
     """`out_shardings` that leave it to the compiler how new arguments are spread: it does as with the old."""
     there = site.keyword("out_shardings") if site is not None else None
     if site is None or there is None:
         return ()
-    results = returned(site, call)
+    results = returned(site, call, state)
     places = [results[tree].place if tree in results else None for tree in trees]
     if not isinstance(there, ast.Tuple) or None in places:
         return f"`out_shardings` of {place_of(site)} says how the results are spread: change it too"

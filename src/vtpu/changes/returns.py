@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from vtpu.changes.jit_sites import JitSite
+from vtpu.changes.state import State
 from vtpu.changes.step_calls import StepCall
 
 _NEW = re.compile(r"^(?:new|next|updated)_|_(?:new|next|out|updated)$|_?1$")
@@ -21,11 +22,11 @@ class Returned:
     place: int | None
 
 
-def returned(site: JitSite, call: StepCall | None) -> dict[str, Returned]:
+def returned(site: JitSite, call: StepCall | None, state: State) -> dict[str, Returned]:
     """What the function returns for its next arguments, by the argument's name.
 
-    Told by what the caller assigns the results to, and by names: `new_params` is the next `params`. What is
-    not told is left out.
+    Told by what the caller assigns the results to, by names (`new_params` is the next `params`), and by shapes.
+    What is not told is left out.
     """
     results = _results(site)
     found = _by_targets(results, call) if call else {}
@@ -35,7 +36,7 @@ def returned(site: JitSite, call: StepCall | None) -> dict[str, Returned]:
             name = _NEW.sub("", expression.id) if isinstance(expression, ast.Name) else ""
             if name in site.parameters and name not in found and expression not in taken:
                 found[name] = Returned(expression, place if expression is result else None)
-    return {**_by_place(site, results, found), **found}
+    return {**_by_shapes(results, found, state), **found}
 
 
 def _by_targets(results: list[ast.expr], call: StepCall) -> dict[str, Returned]:
@@ -51,20 +52,32 @@ def _by_targets(results: list[ast.expr], call: StepCall) -> dict[str, Returned]:
     }
 
 
-def _by_place(
-    site: JitSite, results: list[ast.expr], found: dict[str, Returned]
+def _by_shapes(
+    results: list[ast.expr], found: dict[str, Returned], state: State
 ) -> dict[str, Returned]:
-    """Computed results among others that all stand where their arguments do: `return p - g, m, v`."""
-    names = site.parameters
-    places = [(names.index(n), r.place) for n, r in found.items() if r.place is not None]
-    if not places or any(number != place for number, place in places):
-        return {}
-    last = max(number for number, _ in places)
-    return {
-        names[i]: Returned(result, i)
-        for i, result in enumerate(results[:last])
-        if isinstance(result, ast.BinOp | ast.Call) and names[i] not in found
-    }
+    """Results that have the arrays of an argument, where the others stand around them as they must."""
+    trees: dict[str, list[str]] = {}
+    for array in state.arrays:
+        trees.setdefault(array.tree, []).append(array.kind)
+    names = {r.place: name for name, r in found.items() if name in trees}
+    more: dict[str, Returned] = {}
+    at = 0
+    for place, result in enumerate(results):
+        name = names.get(place)
+        if name is None:
+            left = {n: kinds for n, kinds in trees.items() if n not in found and n not in more}
+            name = next(
+                (n for n, kinds in left.items() if _stand_at(kinds, state.results, at)), None
+            )
+            if name is not None:
+                more[name] = Returned(result, place)
+        at += len(trees[name]) if name is not None else 1
+    return more if at == len(state.results) else {}
+
+
+def _stand_at(kinds: list[str], results: Sequence[str], at: int) -> bool:
+    """Whether results from a place on are such arrays; numbers alone tell nothing."""
+    return list(results[at : at + len(kinds)]) == kinds and any("()" not in k for k in kinds)
 
 
 def _results(site: JitSite) -> list[ast.expr]:

@@ -18,6 +18,7 @@ from vtpu.changes.splitting import (
     AXIS,
     HELPER,
     MESH_HELPER,
+    NEW_MESH,
     helpers,
     spec_text,
     split,
@@ -58,7 +59,7 @@ def split_state(
     if not any(split_dimension(a, axis, size) is not None for a in arrays):
         return f"no large array has a dimension that {size} devices along {axis!r} divide"
     if not situation.target.is_script:
-        return _function_split(situation, arrays, axis, size)
+        return _function_split(situation, state, arrays, axis, size)
     call = step_call(situation)
     if call is None:
         return "where the step is called was not found: look for its arguments there"
@@ -71,16 +72,18 @@ def split_state(
 def mesh_text(call: StepCall, state: State) -> str | None:
     """How a script spells the mesh at the call; a program without one gets one of all devices."""
     there = visible_mesh(call.file, call.node)
-    return there if there or state.mesh else f"{MESH_HELPER}()"
+    return there if there or state.mesh else NEW_MESH
 
 
 def mesh_edits(file: SourceFile, mesh: str) -> tuple[Edit, ...]:
     """What the spelling of a mesh needs."""
-    return helpers(file, *([MESH_HELPER] if mesh == f"{MESH_HELPER}()" else []))
+    return helpers(file, *([MESH_HELPER] if mesh == NEW_MESH else []))
 
 
 def placed(mesh: str, spec: str) -> str:
     """The code of a sharding."""
+    if mesh == NEW_MESH:
+        return f"{MESH_HELPER}({spec})"
     return f"jax.sharding.NamedSharding({mesh}, jax.sharding.PartitionSpec({spec}))"
 
 
@@ -97,14 +100,14 @@ def _where(call: StepCall) -> str:
 
 
 def _function_split(
-    situation: Situation, arrays: Sequence[Taken], axis: str, size: int
+    situation: Situation, state: State, arrays: Sequence[Taken], axis: str, size: int
 ) -> Way | str:
     site = situation.site
     if site is not None and site.keyword("in_shardings") is not None:
         return f"`in_shardings` of {place_of(site)} says how the arguments are spread: split them there"
     changes = [c for a in arrays if (c := split(a, axis, size)) is not None]
     trees = {a.tree for a in arrays}
-    edits = freed_results(site, None, trees)
+    edits = freed_results(site, None, state, trees)
     if isinstance(edits, str):
         return edits
     return Way(edits=edits, arguments=tuple(changes), advice=_advice(changes))
@@ -138,11 +141,11 @@ def _script_split(
         edits += found
     trees = {a.tree for a in arrays}
     jit = jit_split(
-        situation.site, call, trees, lambda value: f'{HELPER}({value}, {mesh}, "{axis}")'
+        situation.site, call, state, trees, lambda value: f'{HELPER}({value}, {mesh}, "{axis}")'
     )
     if isinstance(jit, str):
         return jit
-    made = [MESH_HELPER] if mesh == f"{MESH_HELPER}()" else []
+    made = [MESH_HELPER] if mesh == NEW_MESH else []
     needed = helpers(call.file, *made, HELPER)
     return Way(edits=(*needed, *edits, *jit), mesh=mesh)
 

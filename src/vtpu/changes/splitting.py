@@ -37,12 +37,15 @@ def split_shardings(tree, mesh, axis, below=("",)):
     return jax.tree_util.tree_map_with_path(split, tree)
 '''
 
-MESH_HELPER = "all_devices"
 AXIS = "data"
+MESH_HELPER = "over_devices"
+#: The mesh of a program that had none, as code.
+NEW_MESH = f"{MESH_HELPER}().mesh"
 _MESH_SOURCE = f'''
-def all_devices():
-    """A mesh of all devices along one axis."""
-    return jax.sharding.Mesh(jax.devices(), ("{AXIS}",))
+def over_devices(*spec):
+    """A sharding over a mesh of all devices along one axis, "{AXIS}"."""
+    mesh = jax.sharding.Mesh(jax.devices(), ("{AXIS}",))
+    return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*spec))
 '''
 
 

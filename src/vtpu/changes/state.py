@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -53,6 +53,11 @@ class Taken:
         """The axes of the mesh that cut it."""
         return frozenset(name for names in self.axes or () for name in names)
 
+    @property
+    def kind(self) -> str:
+        """Its type and shape."""
+        return f"{self.element_type.xla_name}{self.shape}"
+
     def __str__(self) -> str:
         """Its name, type and dimensions: `x (f32[8,128])`."""
         return f"{self.path} ({self.element_type.xla_name}[{','.join(map(str, self.shape))}])"
@@ -81,12 +86,16 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """The arguments of a program by what they are for; `mesh` has the axes with their sizes."""
+    """The arguments of a program by what they are for; `mesh` has the axes with their sizes.
+
+    `results` are types and shapes of the whole results, in order, as `kind` tells them.
+    """
 
     parameters: tuple[Taken, ...]
     optimizer: tuple[Taken, ...]
     batch: tuple[Taken, ...]
     arrays: tuple[Taken, ...]
+    results: tuple[str, ...]
     mesh: tuple[tuple[str, int], ...]
 
     def parts(self, arrays: Iterable[Taken]) -> tuple[Part, ...]:
@@ -116,10 +125,12 @@ def read_state(situation: Situation) -> State | None:
     if module is None:
         return None
     arrays = _arrays(module, {leaf.path: leaf for leaf in situation.arguments})
-    results = _result_shapes(module)
+    results = tuple(_results(module))
     parameters = [a for a in arrays if a.role is Role.PARAMETER]
     shapes = {a.shape for a in parameters}
-    optimizer = [a for a in arrays if a.role is Role.OPTIMIZER or _is_moment(a, shapes, results)]
+    optimizer = [
+        a for a in arrays if a.role is Role.OPTIMIZER or _is_moment(a, shapes, Counter(results))
+    ]
     if not parameters:  # no name tells: what has rows and columns and is none of the others
         parameters = [a for a in arrays if a.role is Role.ARGUMENT and len(a.shape) > 1]
         parameters = [a for a in parameters if a not in optimizer]
@@ -128,6 +139,7 @@ def read_state(situation: Situation) -> State | None:
         optimizer=tuple(optimizer),
         batch=tuple(a for a in arrays if a.role is Role.BATCH),
         arrays=arrays,
+        results=results,
         mesh=_mesh(situation, module),
     )
 
@@ -204,26 +216,22 @@ def _is_moment(array: Taken, parameters: set[tuple[int, ...]], results: Counter[
     """Whether an argument without a telling name is a parameter's companion that the step updates."""
     if array.role is not Role.ARGUMENT or array.shape not in parameters:
         return False
-    return array.is_donated or results[_kind(array)] > 1
+    return array.is_donated or results[array.kind] > 1
 
 
-def _result_shapes(module: Module) -> Counter[str]:
-    """How often each shape is among the results, of whole arrays."""
+def _results(module: Module) -> Iterator[str]:
+    """Type and shape of each result; of one that is no array nothing is known."""
     result = module.result()
     shapes = [s for _, s in leaves(result.shape)] if result else []
     cut = module.result_shardings
     known = cut if len(cut) == len(shapes) else (None,) * len(shapes)
-    found: Counter[str] = Counter()
     for shape, sharding in zip(shapes, known, strict=True):
-        if isinstance(shape, ArrayShape):
-            parts = sharding.parts if sharding else (1,) * len(shape.dims)
-            whole = tuple(n * p for n, p in zip(shape.dims, parts, strict=True))
-            found[f"{shape.element_type.xla_name}{whole}"] += 1
-    return found
-
-
-def _kind(array: Taken) -> str:
-    return f"{array.element_type.xla_name}{array.shape}"
+        if not isinstance(shape, ArrayShape):
+            yield ""
+            continue
+        parts = sharding.parts if sharding else (1,) * len(shape.dims)
+        whole = tuple(n * p for n, p in zip(shape.dims, parts, strict=True))
+        yield f"{shape.element_type.xla_name}{whole}"
 
 
 def _mesh(situation: Situation, module: Module) -> tuple[tuple[str, int], ...]:

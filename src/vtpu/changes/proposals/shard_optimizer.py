@@ -60,7 +60,7 @@ def _parameters_kept(situation: Situation, state: State) -> tuple[Edit, ...] | s
     mesh = visible_mesh(site.file, site.node) if site else None
     trees = dict.fromkeys(part.tree for part in state.parts(state.parameters))
     are_whole = all(part.is_whole for part in state.parts(state.parameters))
-    results = returned(site, call) if site else {}
+    results = returned(site, call, state) if site else {}
     if site is None or mesh is None or not are_whole or not trees.keys() <= results.keys():
         return (
             "where the function returns the new parameters was not found: they have to stay whole there "
