@@ -81,6 +81,11 @@ class MemoryItem:
         return str(self.line) if self.line.line else ""
 
     @property
+    def shape_text(self) -> str:
+        """The array without its layout, `f32[8,128]`; empty where it is none."""
+        return str(self.shape).partition("{")[0] if self.shape else ""
+
+    @property
     def dtype(self) -> str:
         """The element type; `unattributed` where it is no array."""
         return self.shape.element_type.xla_name if self.shape else UNATTRIBUTED

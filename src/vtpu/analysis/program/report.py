@@ -7,9 +7,11 @@ from functools import cached_property
 
 from vtpu.analysis.program.compiler_figures import CompilerFigure, compiler_figures
 from vtpu.analysis.program.fragmentation import HeapFragmentation, analyse_fragmentation
+from vtpu.analysis.program.large_values import LargeValue, find_large_values
 from vtpu.analysis.program.memory import MemoryUsage, analyse_memory
 from vtpu.analysis.program.out_of_memory import Failure, explain_error, explain_failure
 from vtpu.analysis.program.padding import SpacePadding, analyse_padding
+from vtpu.analysis.program.saved_activations import Kept, find_kept
 from vtpu.analysis.source_lines import UserLines
 from vtpu.analysis.time.report import TimeReport, report_time
 from vtpu.clock.program_time import ProgramTime
@@ -84,6 +86,20 @@ class ProgramReport:
         if self.memory is None or self.usage is None:
             return ()
         return compiler_figures(self.memory, self.usage)
+
+    @cached_property
+    def large_values(self) -> tuple[LargeValue, ...]:
+        """What the program holds whole at the peak of HBM and need not."""
+        if self.memory is None or self.usage is None:
+            return ()
+        return find_large_values(self.memory.module, self.usage)
+
+    @cached_property
+    def kept(self) -> tuple[Kept, ...]:
+        """What HBM holds at the peak for the backward pass."""
+        if self.memory is None or self.usage is None:
+            return ()
+        return find_kept(self.memory.module, self.usage, self.lines)
 
     @property
     def need_bytes(self) -> int | None:

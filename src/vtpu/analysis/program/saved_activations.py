@@ -24,6 +24,7 @@ from vtpu.program.shapes import ArrayShape, leaves
 from vtpu.program.trip_counts import trip_count
 
 MANY_STEPS = 64  # more are steps of time rather than layers
+_SMALL = 0.01  # of all that layers keep
 _CHECKPOINT = "checkpoint/"
 _RECOMPUTED = "rematted_computation"
 _USERS = {
@@ -38,7 +39,8 @@ class Kept:
 
     `steps`: of all the loops together; of layers how many there seem to be. `loops`: 0 of layers.
     `carry_bytes`: what one checkpointed step would still keep. `is_checkpointed`: the backward pass comes
-    from below a `jax.checkpoint`. `is_recomputed`: some of it is computed again there.
+    from below a `jax.checkpoint`. `is_recomputed`: something is computed again there, for layers that are
+    written out anywhere in the program.
     """
 
     items: tuple[MemoryItem, ...]
@@ -107,6 +109,7 @@ class _Finder:
         self._by_name = {i.name: i for _, i in module.program_order()}
         self._order = usage.order
         self._steps: dict[int, int] = {}
+        self._recomputes = any(_RECOMPUTED in i.op_name for i in module.by_id.values())
 
     def use(self, item: MemoryItem, phase: Phase) -> _Use | None:
         if item.occupant.kind is not AllocationKind.TEMP or item.shape is None:
@@ -135,7 +138,7 @@ class _Finder:
             loops=len(loops),
             carry_bytes=self._carry(loops.values(), items) if loops else _input_of_layer(items),
             is_checkpointed=any(_CHECKPOINT in name for name in names),
-            is_recomputed=any(_RECOMPUTED in name for name in names),
+            is_recomputed=any(_RECOMPUTED in name for name in names) if loops else self._recomputes,
         )
 
     def _phase_of_user(self, user: Instruction) -> Phase:
@@ -179,21 +182,25 @@ class _Finder:
 
 def _layers(items: tuple[MemoryItem, ...]) -> int:
     """How many layers there are, as far as arrays of one shape from one line tell."""
+    least = sum(item.bytes for item in items) * _SMALL
     counts: dict[tuple[str, SourceLine], int] = defaultdict(int)
     for item in items:
-        counts[str(item.shape), item.line] += 1
+        if item.bytes >= least:
+            counts[str(item.shape), item.line] += 1
     return max(counts.values(), default=1)
 
 
 def _input_of_layer(items: tuple[MemoryItem, ...]) -> int:
     """Bytes of the smallest array that every layer keeps: its input, as far as can be told.
 
-    The first one's may be an argument.
+    The first one's may be an argument. Small arrays beside it are weights and statistics.
     """
     layers = _layers(items)
+    least = sum(item.bytes for item in items) * _SMALL
     sizes: dict[str, list[int]] = defaultdict(list)
     for item in items:
-        sizes[str(item.shape)].append(item.bytes)
+        if item.bytes >= least:
+            sizes[str(item.shape)].append(item.bytes)
     return min((found[0] for found in sizes.values() if len(found) >= layers - 1), default=0)
 
 

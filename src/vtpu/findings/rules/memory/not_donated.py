@@ -2,67 +2,105 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
 
 from vtpu.analysis.program.argument_roles import tree_of
 from vtpu.analysis.program.memory import MemoryItem
+from vtpu.analysis.program.donation import Argument, could_be_donated
+from vtpu.analysis.run.definitions import definition_of
+from vtpu.analysis.run.memory import local_devices
+from vtpu.analysis.run.released import released_after
 from vtpu.analysis.source_lines import UNKNOWN_LINE
-from vtpu.findings.finding import Cost, Evidence, Finding, hbm_bytes
+from vtpu.evidence import Basis
+from vtpu.findings.finding import Cost, Evidence, Finding, count, hbm_bytes
 from vtpu.findings.rule import Group, Rule
 from vtpu.findings.severity import of_hbm
-from vtpu.findings.subjects import ProgramSubject
-from vtpu.program.memory import AllocationKind
+from vtpu.findings.subjects import ProgramSubject, RunSubject
 from vtpu.units import format_bytes
 
-
-def find(subject: ProgramSubject) -> Iterable[Finding]:
-    """One finding of all arguments that could be donated."""
-    trees = donatable(subject)
-    if not trees:
-        return
-    size = sum(trees.values())
-    names = ", ".join(trees)
-    yield Finding(
-        rule=RULE.slug,
-        severity=of_hbm(size, subject.report.need_bytes, subject.limit_bytes),
-        title=f"not donated: {names}; old and new take {format_bytes(size)} twice",
-        change=f"donate {names} (`donate_argnames`), and use the results instead of them from then on",
-        evidence=tuple(
-            Evidence(what=f"argument {name}", amount=hbm_bytes(size))
-            for name, size in trees.items()
-        ),
-        cost=Cost(hbm=hbm_bytes(size)),
-        line=subject.line or UNKNOWN_LINE,
-        program=subject.name,
-    )
+Dies = Callable[[Argument], bool]
 
 
-def donatable(subject: ProgramSubject) -> dict[str, int]:
+def in_program(subject: ProgramSubject) -> Iterable[Finding]:
+    """One finding of all arguments that could be donated; of a run's programs `in_run` tells."""
+    if subject.calls is None:
+        yield from _finding(subject, None)
+
+
+def in_run(subject: RunSubject) -> Iterable[Finding]:
+    """One finding of each program that could be given arguments that die after its calls."""
+    for program in subject.programs:
+        yield from _finding(program, _dying(subject, program))
+
+
+def donatable(subject: ProgramSubject, dies: Dies | None = None) -> dict[str, int]:
     """The arguments that could be donated, with the bytes that outputs could take of each."""
     trees: dict[str, int] = defaultdict(int)
-    for item in donatable_items(subject):
+    for item in donatable_items(subject, dies):
         trees[tree_of(item.name)] += item.bytes
     return dict(trees)
 
 
-def donatable_items(subject: ProgramSubject) -> list[MemoryItem]:
+def donatable_items(subject: ProgramSubject, dies: Dies | None = None) -> list[MemoryItem]:
     """The arrays among the arguments that could be donated."""
-    hbm = subject.report.usage.hbm if subject.report.usage else None
-    return _could_be_donated(hbm.items) if hbm else []
+    memory, usage, record = subject.report.memory, subject.report.usage, subject.record
+    if memory is None or usage is None:
+        return []
+    asked = (record.asked_to_donate or ()) if record else ()
+    return [argument.item for argument in could_be_donated(memory, usage, asked, dies)]
 
 
-def _could_be_donated(items: Iterable[MemoryItem]) -> list[MemoryItem]:
-    """Arguments that are as an output is which has memory of its own, each output once."""
-    arguments: dict[tuple[str, int], list[MemoryItem]] = defaultdict(list)
-    outputs: dict[tuple[str, int], int] = defaultdict(int)
-    for item in items:
-        key = (str(item.shape), item.bytes)
-        if item.occupant.kind is AllocationKind.ARGUMENT and not item.is_donated:
-            arguments[key].append(item)
-        elif item.occupant.kind is AllocationKind.OUTPUT:
-            outputs[key] += 1
-    return [item for key, found in arguments.items() for item in found[: outputs[key]]]
+def _finding(subject: ProgramSubject, dies: Dies | None) -> Iterator[Finding]:
+    record = subject.record
+    trees = {} if record and record.donation_is_off else donatable(subject, dies)
+    if not trees:
+        return
+    size = sum(trees.values())
+    names = ", ".join(trees)
+    made = definition_of(record) if record else None
+    seen = (Evidence(what="calls of the program", amount=count(subject.calls)),) if dies and subject.calls else ()  # fmt: skip
+    yield Finding(
+        rule=RULE.slug,
+        severity=of_hbm(size, subject.report.need_bytes, subject.limit_bytes),
+        title=f"not donated: {names}; old and new take {format_bytes(size)} twice",
+        change=f"donate {names} (`jax.jit(..., donate_argnames={tuple(trees)!r})`), and use the results "
+        "instead of them from then on",
+        evidence=(
+            *(
+                Evidence(what=f"argument {name}", amount=hbm_bytes(size))
+                for name, size in trees.items()
+            ),
+            *seen,
+        ),
+        cost=Cost(hbm=hbm_bytes(size, Basis.COMPILER)),
+        line=subject.line or made or UNKNOWN_LINE,
+        program=subject.name,
+    )
+
+
+def _dying(subject: RunSubject, program: ProgramSubject) -> Dies | None:
+    """Whether arguments of a program die after its calls; None where it was not called twice."""
+    record = program.record
+    devices = local_devices(subject.recording)
+    if record is None or not devices:
+        return None
+    same = (p for p in subject.recording.programs if p.key == record.key)
+    released = released_after(subject.recording, [p.number for p in same], devices[0])
+    if released is None:
+        return None
+    used: Counter[str] = Counter()
+
+    def dies(argument: Argument) -> bool:
+        shape = str(argument.item.shape).partition("{")[0]
+        found = released.get(shape)
+        enough = 0 if found is None else found.count if argument.is_updated else found.own
+        if used[shape] >= enough:
+            return False
+        used[shape] += 1
+        return True
+
+    return dies
 
 
 RULE = Rule(
@@ -74,8 +112,12 @@ RULE = Rule(
     "both take HBM. A donated argument hands its memory to an output of the same shape, type and layout.",
     change="Name the arguments that are not used after the call in `donate_argnames` or "
     "`donate_argnums` of `jax.jit`.",
-    limits="Whether the caller still needs an argument after the call is seen in a run only, not where a "
-    "function was compiled alone.",
+    limits="A run shows which arrays die after the calls of a program, by their shapes: of several arguments "
+    "of one shape it does not show which. Of a function that was only compiled, or called once, arguments "
+    "count that it updates element by element or writes into and that are state by their names (params, "
+    "optimizer state, caches) or by what else the program does; whether the caller needs them later "
+    "is not seen there. Updates within a loop that stacks its results are missed without a run.",
     fixes=("donate",),
-    in_program=find,
+    in_program=in_program,
+    in_run=in_run,
 )
