@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "tests").rglob("*.md")]
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "tests").rglob("*.md")]
 
 
 def test_generated_parts_are_up_to_date() -> None:
@@ -28,7 +28,20 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["run", "demo", "show", "check", "explain", "diff", "replay", "trace", "slices"]
+    "command",
+    [
+        "run",
+        "demo",
+        "show",
+        "check",
+        "fix",
+        "rules",
+        "explain",
+        "diff",
+        "replay",
+        "trace",
+        "slices",
+    ],
 )
 def test_every_option_of_a_command_is_documented(command: str) -> None:
     ended = subprocess.run(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax._src.lib import xla_client  # pyright: ignore[reportPrivateImportUsage]
 
-from vtpu.reading.shardings import parts_along
+from vtpu.reading.shardings import parts_along, read_sharding
 
 FORMS = {
     "replicated": (b"", 2, (1, 1)),
@@ -51,3 +51,20 @@ def test_what_jax_writes_is_read(tiles):
     proto.tile_assignment_devices = list(range(int(np.prod(tiles))))
     proto.replicate_on_last_tile_dim = len(tiles) == 3
     assert parts_along(proto.SerializeToString(), 2) == tiles[:2]
+
+
+def test_a_named_sharding_says_which_axes_of_the_mesh_cut_what():
+    sharding, rank, _ = FORMS["named, three dimensions"]
+    found = read_sharding(sharding, rank)
+    assert found is not None
+    assert found.axes == (("c", "a"), (), ("b",))
+    assert found.mesh == (("a", 2), ("b", 2), ("c", 2))
+    assert found.pieces == 8
+    assert found.used_axes == {"a", "b", "c"}
+
+
+def test_tiles_have_no_names():
+    found = read_sharding(FORMS["tiles"][0], 2)
+    assert found is not None
+    assert found.axes is None
+    assert found.used_axes == set()

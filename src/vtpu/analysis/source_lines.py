@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import PurePath
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from vtpu.recording.recording import Recording
 
@@ -53,6 +53,9 @@ class FrameLike(Protocol):
         ...
 
 
+_Frame = TypeVar("_Frame", bound=FrameLike)
+
+
 class UserLines:
     """Finds the user's line of a stack. `library_folders`: files below them are not the user's."""
 
@@ -68,6 +71,19 @@ class UserLines:
             if not self._is_library(frame.file, own):
                 return _line(frame)
         return _line(stack[-1])
+
+    def frames(self, stack: Sequence[FrameLike]) -> tuple[SourceLine, ...]:
+        """All of the user's lines of a stack, innermost first."""
+        return tuple(_line(frame) for frame in self.own_frames(stack))
+
+    def is_library(self, file: str) -> bool:
+        """Whether a file is a library's, of a program that is not installed itself."""
+        return self._is_library(file, "")
+
+    def own_frames(self, stack: Sequence[_Frame]) -> tuple[_Frame, ...]:
+        """The frames of a stack that are in the user's files, innermost first."""
+        own = self._own_package(stack)
+        return tuple(frame for frame in stack if not self._is_library(frame.file, own))
 
     def _own_package(self, stack: Sequence[FrameLike]) -> str:
         """The installed package that is the program itself, or none."""
@@ -97,6 +113,14 @@ class LineFinder:
         if stack_number not in self._known:
             self._known[stack_number] = self._lines.line(self._recording.stack(stack_number))
         return self._known[stack_number]
+
+    def frames(self, stack_number: int) -> tuple[SourceLine, ...]:
+        """All of the user's lines of a stack, innermost first."""
+        return self._lines.frames(self._recording.stack(stack_number))
+
+    def is_library(self, file: str) -> bool:
+        """Whether a file is not the user's."""
+        return self._lines.is_library(file)
 
 
 def _line(frame: FrameLike) -> SourceLine:

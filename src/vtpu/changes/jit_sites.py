@@ -37,6 +37,11 @@ class JitSite:
         given = self.function.args
         return tuple(a.arg for a in (*given.posonlyargs, *given.args))
 
+    @property
+    def names(self) -> set[str]:
+        """What the jitted function is called: by its definition and by what it is assigned to."""
+        return _names(self)
+
     def keyword(self, name: str) -> ast.expr | None:
         """The value that a keyword has there."""
         given = self.node.keywords if isinstance(self.node, ast.Call) else []
@@ -75,6 +80,18 @@ def site_of(file: SourceFile, function: str, line: int | None = None) -> JitSite
     if line is not None and len(sites) > 1:
         sites = [s for s in sites if _covers(s, line)] or sites
     return sites[0] if len(sites) == 1 else None
+
+
+def is_jit_name(name: str) -> bool:
+    """Whether a full name is that of a function that jits, `jax.jit`."""
+    return name.rpartition(".")[2] in _JITS
+
+
+def called_on(file: SourceFile, line: int) -> list[str]:
+    """The names that are called on a line, the outermost call first: `step` of `step(x)` and `m.step(x)`."""
+    calls = [n for n in reversed(file.on_line(line, ast.Call)) if isinstance(n, ast.Call)]
+    names = [getattr(c.func, "id", getattr(c.func, "attr", "")) for c in calls]
+    return [n for n in names if n]
 
 
 def _names(site: JitSite) -> set[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd, lcm
@@ -12,6 +11,7 @@ import jax
 from jax.sharding import NamedSharding
 
 from vtpu.analysis.program.argument_roles import Argument, Role, judge_roles
+from vtpu.checks.argument_leaves import Leaf, argument_leaves, argument_names
 from vtpu.errors import UsageError
 
 _START = 8
@@ -36,23 +36,6 @@ class BatchArguments:
     at: Callable[[int], tuple[tuple[Any, ...], dict[str, Any]]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Leaf:
-    """A leaf of the arguments: the argument it belongs to (its number, or its name), its own name."""
-
-    argument: int | str
-    name: str
-    value: Any
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return tuple(getattr(self.value, "shape", ()))
-
-    def __str__(self) -> str:
-        dims = ",".join(map(str, self.shape))
-        return f"{self.name} ({getattr(self.value, 'dtype', type(self.value).__name__)}[{dims}])"
-
-
 def read_batch(
     function: Any, args: Any, kwargs: Mapping[str, Any], batch: Any = None
 ) -> BatchArguments:
@@ -75,7 +58,7 @@ def read_batch(
         raise UsageError(
             f"args are a tuple of the function's arguments, not {type(args).__name__}."
         )
-    leaves = _leaves(function, args, kwargs)
+    leaves = argument_leaves(function, args, kwargs)
     if isinstance(batch, int) and not isinstance(batch, bool):
         axes = _find_axes(leaves, batch)
     elif isinstance(batch, Mapping | Sequence) and not isinstance(batch, str | bytes):
@@ -86,7 +69,7 @@ def read_batch(
 
 
 def _scaling(
-    leaves: list[_Leaf], axes: list[int | None], args: Sequence[Any], kwargs: Mapping[str, Any]
+    leaves: list[Leaf], axes: list[int | None], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> BatchArguments:
     sizes = [_size(leaf, a) for leaf, a in zip(leaves, axes, strict=True) if a is not None]
     if not sizes:
@@ -116,7 +99,7 @@ def _scaling(
     return BatchArguments(start=start, step=lcm(*steps), scales=tuple(scales), at=at)
 
 
-def _size(leaf: _Leaf, axis: int) -> int:
+def _size(leaf: Leaf, axis: int) -> int:
     if axis >= len(leaf.shape):
         raise UsageError(f"{leaf} has no dimension {axis}. {_HOW}")
     return leaf.shape[axis]
@@ -148,28 +131,7 @@ def _step(value: Any, axis: int, ratio: int) -> int:
 # ---- the arguments and their names -------------------------------------------------------------
 
 
-def _names(function: Any) -> list[str]:
-    """The names of a function's positional arguments, as far as it tells."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # it has no signature
-        return []
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [p.name for p in parameters if p.kind in positional]
-
-
-def _leaves(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[_Leaf]:
-    names = dict(enumerate(_names(function)))
-    found: list[_Leaf] = []
-    flat, _ = jax.tree.flatten_with_path((tuple(args), dict(kwargs)))
-    for (kind, argument, *rest), value in flat:
-        key = argument.idx if kind.idx == 0 else argument.key
-        name = names.get(key, f"args[{key}]") if isinstance(key, int) else key
-        found.append(_Leaf(key, name + jax.tree_util.keystr(tuple(rest)), value))
-    return found
-
-
-def _find_axes(leaves: list[_Leaf], size: int) -> list[int | None]:
+def _find_axes(leaves: list[Leaf], size: int) -> list[int | None]:
     """The dimension of each leaf that has the size of the batch, where that is beyond doubt."""
     roles = judge_roles([Argument(leaf.name, None, False) for leaf in leaves])
     found = [
@@ -186,7 +148,7 @@ def _find_axes(leaves: list[_Leaf], size: int) -> list[int | None]:
     return [axes[0] if axes else None for axes in found]
 
 
-def _listed(leaves: Iterable[_Leaf], most: int = 8) -> str:
+def _listed(leaves: Iterable[Leaf], most: int = 8) -> str:
     names = [str(leaf) for leaf in leaves]
     return ", ".join(names[:most]) + (", ..." if len(names) > most else "") or "there is no array"
 
@@ -196,7 +158,7 @@ def _given_axes(
 ) -> list[int | None]:
     """The dimension of each leaf from what the user wrote."""
     given = dict(batch) if isinstance(batch, Mapping) else dict(enumerate(batch))
-    numbers = {name: i for i, name in enumerate(_names(function)) if i < len(args)}
+    numbers = {name: i for i, name in enumerate(argument_names(function)) if i < len(args)}
     axes = {numbers.get(key, key) if isinstance(key, str) else key: v for key, v in given.items()}
     known = [*range(len(args)), *kwargs]
     if unknown := [key for key in axes if key not in known]:
@@ -253,7 +215,11 @@ def _from_function(
         return (tuple(made) if isinstance(made, tuple | list) else (made,)), dict(kwargs)
 
     start = _START if batch is None else batch
-    grown = list(_differences(_leaves(function, *at(start)), _leaves(function, *at(2 * start))))
+    grown = list(
+        _differences(
+            argument_leaves(function, *at(start)), argument_leaves(function, *at(2 * start))
+        )
+    )
     if not grown:
         raise UsageError("args(size) returns arrays of the same shapes for every size.")
     step = lcm(
@@ -269,7 +235,7 @@ def _from_function(
     )
 
 
-def _differences(some: list[_Leaf], others: list[_Leaf]) -> Iterable[tuple[_Leaf, int]]:
+def _differences(some: list[Leaf], others: list[Leaf]) -> Iterable[tuple[Leaf, int]]:
     for a, b in zip(some, others, strict=False):
         for axis, (size, other) in enumerate(zip(a.shape, b.shape, strict=False)):
             if size != other:

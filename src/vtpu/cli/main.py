@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from vtpu.cli import check, demo, diff, explain, replay, rules, run, show, slices, trace
+from vtpu.cli import check, demo, diff, explain, fix, replay, rules, run, show, slices, trace
 from vtpu.errors import VtpuError
 
 _VALUE_OPTIONS = {
@@ -32,6 +32,7 @@ app.command("diff")(diff.diff_command)
 app.command("replay")(replay.replay_command)
 app.command("trace")(trace.trace_command)
 app.command("rules")(rules.rules_command)
+app.command("fix")(fix.fix_command)
 app.command("slices")(slices.slices_command)
 
 

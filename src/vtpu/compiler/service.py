@@ -26,7 +26,9 @@ from vtpu.compiler.results import (
 )
 from vtpu.reading.compile_options import dump_folder
 
-_FLAG_VARIABLES = ("LIBTPU_INIT_ARGS", "XLA_FLAGS")
+FLAG_VARIABLES = ("LIBTPU_INIT_ARGS", "XLA_FLAGS")
+"""What libtpu reads its flags from, once, when it is loaded."""
+
 _PLACE = "loc("  # in messages about kernels: where the operation stands
 _CANONICAL_FORM = 3  # grows when `canonical` changes: tables of the old form are not for the new
 
@@ -234,7 +236,7 @@ class CompilerService:
         return source, code
 
     def _key(self, *parts: str | bytes) -> str:
-        flags = [f"{v}={self.pool.environment.get(v, '')}" for v in _FLAG_VARIABLES]
+        flags = [f"{v}={self.pool.environment.get(v, '')}" for v in FLAG_VARIABLES]
         digest = hashlib.sha256()
         for part in (libtpu_release(), *flags, *parts):
             data = part if isinstance(part, bytes) else part.encode()

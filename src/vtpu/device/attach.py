@@ -28,6 +28,7 @@ from vtpu.device.explanations import Explanations
 from vtpu.device.handlers import Handlers
 from vtpu.device.interrupts import interrupt_stays_the_end
 from vtpu.device.kernels import keep_kernels
+from vtpu.device.late_settings import late_settings
 from vtpu.device.leaving import hold_threads, let_children_end
 from vtpu.device.other_hosts import take_other_hosts_as_this_one
 from vtpu.device.recorder import Recorder
@@ -88,7 +89,8 @@ class Session:
             self.recorder.problem(self.compiler.cache.problem)
         self.handlers.give_up_compiling()
         values = self.handlers.describe_values()
-        self.recorder.end(self.handlers.client, self.compiler.pool.started, values)
+        late = late_settings(self.compiler.pool.environment)
+        self.recorder.end(self.handlers.client, self.compiler.pool.started, values, late)
         if self.at_end:
             self.at_end(self)
         hold_threads(self.compiler.pool.close)

@@ -18,6 +18,8 @@ _MISS = "TRACING CACHE MISS"
 _PERSISTENT = re.compile(r"PERSISTENT COMPILATION CACHE MISS|(Not w|W)riting .*persistent")
 _COMPARISON = "diff_tracing_cache_keys"
 _CANNOT_SAY = (5, 0, "JAX cannot say what differs")  # the least telling of its answers
+_UNAVAILABLE = "cache miss explanation unavailable"
+_LONGEST_VALUE = 200
 _ON_FOR_VTPU = 1  # true, but not the True of somebody who wants to read them
 _LOGGERS = (
     "jax._src.interpreters.partial_eval",
@@ -73,7 +75,8 @@ class Explanations(logging.Filter):
 def _guard_comparison() -> None:
     """JAX's comparison of two calls may not end a program that did not ask for it.
 
-    In jax 0.12 it raises where the arguments' trees are of different registries.
+    In jax 0.12 it raises where the arguments' trees are of different registries, and has no words for
+    static arguments.
     """
     from jax._src.interpreters import partial_eval
 
@@ -84,13 +87,36 @@ def _guard_comparison() -> None:
     @functools.wraps(compare)
     def compare_or_not(*keys: Any) -> tuple[int, int, str]:
         try:
-            return compare(*keys)
+            answer = compare(*keys)
+            return _static_arguments(*keys) or answer if _UNAVAILABLE in answer else answer
         except Exception:  # whatever it is, the user's program goes on
             if _option().value is True:
                 raise
             return _CANNOT_SAY
 
     setattr(partial_eval, _COMPARISON, compare_or_not)
+
+
+def _static_arguments(new_key: Any, old_key: Any) -> tuple[int, int, str] | None:
+    """How the static arguments of two calls differ, as JAX would say it; None: they do not."""
+    found: list[str] = []
+    (_, (new, *_), _), (_, (old, *_), _) = new_key, old_key
+    parts_before = dict(_parts(old))
+    for path, now in _parts(new):
+        before = parts_before.get(path, now)
+        if type(now).__name__ == type(before).__name__ == "FTStatic" and now != before:
+            values = (repr(part.val)[:_LONGEST_VALUE] for part in (now, before))
+            found.append("  * at input path {}, now {} and before {}".format(path, *values))
+    return (4, len(found), "different static arguments:\n" + "\n".join(found)) if found else None
+
+
+def _parts(call: Any) -> list[tuple[str, Any]]:
+    """The arguments of a call, as jax 0.12 keeps them, by their path."""
+    positional, keywords = call.elts
+    by_keyword = zip(keywords.keys, keywords._vals, strict=True)  # noqa: SLF001, JAX's own
+    return [(f"[0][{i}]", part) for i, part in enumerate(positional.elts)] + [
+        (f"[1][{key!r}]", part) for key, part in by_keyword
+    ]
 
 
 def _option() -> Any:

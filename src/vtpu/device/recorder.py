@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections import deque
 from collections.abc import Generator
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 from typing import BinaryIO
@@ -128,13 +129,20 @@ class Recorder:
         finally:
             self._watchers.remove(seen)
 
-    def end(self, client: int, compiler_starts: int, values: ValuesRecord) -> None:
+    def end(
+        self,
+        client: int,
+        compiler_starts: int,
+        values: ValuesRecord,
+        late_settings: dict[str, str] | None = None,
+    ) -> None:
         """Writes the end, also when nothing else could be written; later events are not recorded."""
         _core.end_writer()
         self.flush()  # of what no thread wrote, when there was no room for one
         with contextlib.suppress(OSError):
             if self._writer:
-                self._writer.end(self._describe_end(client, compiler_starts, values))
+                end = self._describe_end(client, compiler_starts, values)
+                self._writer.end(replace(end, late_settings=late_settings or {}))
         self._writer = None
 
     def _describe_end(self, client: int, compiler_starts: int, values: ValuesRecord) -> EndRecord:

@@ -7,10 +7,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from vtpu.analysis.program.recorded import memory_of
 from vtpu.analysis.program.report import Origin, ProgramReport, report_program
-from vtpu.analysis.run.programs import need_bytes
+from vtpu.analysis.run.loop import Loop, loop_of
+from vtpu.analysis.run.programs import ProgramSummary, need_bytes
+from vtpu.analysis.run.recompiles import Recompile, recompiles_of
+from vtpu.analysis.run.step_if import step_if
 from vtpu.analysis.run.summary import RunSummary
+from vtpu.analysis.run.virtual_clock import VirtualRun, run_on_clock
 from vtpu.analysis.source.files import SourceFiles
 from vtpu.analysis.source_lines import LineFinder, SourceLine, UserLines
 from vtpu.analysis.time.programs import ProgramTimes
@@ -28,7 +34,8 @@ class ProgramSubject:
 
     `report` has its memory (`usage`, `memory.module`), padding, heaps and time. `calls` is how often it
     was executed, None where it was only compiled. `record` is what a run keeps of it. `line` is the
-    user's line that had it compiled.
+    user's line that had it compiled. `of_run` is its part of all the time that the run's programs take
+    on the devices; None where it was only compiled or no time is known.
     """
 
     report: ProgramReport
@@ -37,6 +44,7 @@ class ProgramSubject:
     record: ProgramRecord | None = None
     calls: int | None = None
     line: SourceLine | None = None
+    of_run: float | None = None
 
     @property
     def name(self) -> str:
@@ -86,6 +94,43 @@ class RunSubject:
         step = self.summary.time.step if self.summary.time else None
         return step.steps.median_s if step else None
 
+    @property
+    def host_speed(self) -> float:
+        """How much faster the slice's host is taken to be than this machine."""
+        return self.summary.time.host_speed if self.summary.time else 1.0
+
+    @cached_property
+    def times(self) -> ProgramTimes:
+        """The modelled times of its programs."""
+        return ProgramTimes(self.recording)
+
+    @cached_property
+    def virtual_run(self) -> VirtualRun:
+        """The run on the virtual clock, with the modelled times of its programs."""
+        return run_on_clock(self.recording, self.times, self.host_speed)
+
+    @cached_property
+    def loop(self) -> Loop | None:
+        """Its steps; None where there are not two of them."""
+        step = self.summary.time.step if self.summary.time else None
+        loop = loop_of(self.recording, step.steps) if step else None
+        return loop if loop and loop.count > 1 else None
+
+    def saved_if(self, events: np.ndarray) -> float | None:
+        """What a step would be shorter, seconds, had `events` happened instead; None: it has no steps."""
+        time = self.summary.time
+        if time is None or time.step is None:
+            return None
+        program, speed = time.step.steps.program, time.host_speed
+        now = step_if(self.recording, self.recording.events, program, self.times, speed)
+        return max(0.0, now - step_if(self.recording, events, program, self.times, speed))
+
+    @cached_property
+    def recompiled(self) -> tuple[tuple[ProgramSummary, tuple[Recompile, ...]], ...]:
+        """The functions that were compiled more than once, with all compilations but the first."""
+        functions = [f for f in self.summary.programs if f.compiles > 1]
+        return tuple((f, recompiles_of(f, self.recording)) for f in functions)
+
     @cached_property
     def calls(self) -> Counter[int]:
         """How often each program was executed, by its number."""
@@ -93,35 +138,52 @@ class RunSubject:
         happened = executions["flags"] & EventFlag.FAILED == 0
         return Counter(executions["program"][happened].tolist())
 
+    def executed_between(self, program: int) -> tuple[int, int] | None:
+        """The places among the events where a program was first and last executed; None: it never was."""
+        events = self.recording.events
+        is_own = (events["kind"] == EventKind.EXECUTE) & (events["program"] == program)
+        places = np.flatnonzero(is_own)
+        return (int(places[0]), int(places[-1])) if len(places) else None
+
     @cached_property
     def programs(self) -> tuple[ProgramSubject, ...]:
         """The programs that matter: those that did not compile, those that need most memory, and those
         that take most of the time. Programs of one content are one.
         """
-        times = ProgramTimes(self.recording)
-        return tuple(self._subject(p, times) for p in self._chosen(times))
+        return tuple(self._subject(p) for p in self._chosen())
 
     def program(self, number: int) -> ProgramSubject:
         """Any program of the run."""
         record = next(p for p in self.recording.programs if p.number == number)
-        return self._subject(record, ProgramTimes(self.recording))
+        return self._subject(record)
 
-    def _chosen(self, times: ProgramTimes) -> list[ProgramRecord]:
+    @cached_property
+    def _device_s(self) -> float:
+        """How long all executions keep a device."""
+        times = {number: self.times(number) for number in self.calls}
+        return sum(time.seconds * self.calls[n] for n, time in times.items() if time)
+
+    def _chosen(self) -> list[ProgramRecord]:
         with_module = _one_of_each(p for p in self.recording.programs if p.hlo)
         refused = [p for p in with_module if p.error]
         compiled = [p for p in with_module if not p.error]
         by_need = sorted(compiled, key=need_bytes, reverse=True)[:_MOST_PROGRAMS]
-        seconds = {p.number: self._seconds(p, times) for p in compiled}
+        seconds = {p.number: self._seconds(p) for p in compiled}
         by_time = sorted(compiled, key=lambda p: -seconds[p.number])[:_MOST_PROGRAMS]
         chosen = {p.number: p for p in (*refused[:_MOST_PROGRAMS], *by_need, *by_time)}
         return [chosen[number] for number in sorted(chosen)]
 
-    def _seconds(self, program: ProgramRecord, times: ProgramTimes) -> float:
-        time = times(program.number)
-        calls = sum(self.calls[p.number] for p in self.recording.programs if p.key == program.key)
-        return time.seconds * calls if time else 0.0
+    def _seconds(self, program: ProgramRecord) -> float:
+        """How long all executions of a program keep a device."""
+        time = self.times(program.number)
+        return time.seconds * self._calls_of(program) if time else 0.0
 
-    def _subject(self, program: ProgramRecord, times: ProgramTimes) -> ProgramSubject:
+    def _calls_of(self, program: ProgramRecord) -> int:
+        """How often a program was executed, and others of the same content."""
+        same = (p for p in self.recording.programs if p.key and p.key == program.key)
+        return sum(self.calls[p.number] for p in same) or self.calls[program.number]
+
+    def _subject(self, program: ProgramRecord) -> ProgramSubject:
         run = self.recording.run
         report = report_program(
             memory_of(program, run),
@@ -137,15 +199,16 @@ class RunSubject:
             UserLines(run.library_folders),
             fits=program.error is None,
             error=program.error,
-            time=None if program.error else times.of(program.number),
+            time=None if program.error else self.times.of(program.number),
         )
         return ProgramSubject(
             report=report,
             files=self.files,
             slice=self.slice,
             record=program,
-            calls=self.calls[program.number],
+            calls=self._calls_of(program),
             line=self.lines.line(program.stack),
+            of_run=self._seconds(program) / self._device_s if self._device_s else None,
         )
 
 

@@ -14,6 +14,7 @@ from vtpu.program.operations import (
     WindowDimension,
 )
 from vtpu.program.shapes import Shape
+from vtpu.program.shardings import Sharding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +83,9 @@ class Module:
     """A module. `stacks[n]` is the stack numbered n, innermost frame first; number 0 is empty.
 
     `devices` are ids of the devices that it runs on, replica by replica, in each by partition: the
-    numbers of `Collective` are places in it. Empty where the module does not say.
+    numbers of `Collective` are places in it. Empty where the module does not say. The shardings are those
+    of the flattened arguments and results, None of one that is not known; empty where the module was
+    partitioned for no mesh.
     """
 
     name: str
@@ -92,6 +95,8 @@ class Module:
     stacks: tuple[tuple[Frame, ...], ...] = ((),)
     is_scheduled: bool = False
     devices: tuple[int, ...] = ()
+    parameter_shardings: tuple[Sharding | None, ...] = ()
+    result_shardings: tuple[Sharding | None, ...] = ()
     by_id: Mapping[int, Instruction] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

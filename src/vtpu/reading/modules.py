@@ -10,8 +10,8 @@ from vtpu.program.element_types import ElementType
 from vtpu.program.layouts import Layout
 from vtpu.program.locations import Frame
 from vtpu.program.modules import Alias, Computation, Instruction, Module
-from vtpu.program.shapes import ArrayShape, Shape
-from vtpu.reading import literals, operations, wire
+from vtpu.program.shapes import ArrayShape, Shape, leaves
+from vtpu.reading import literals, operations, shardings, wire
 
 _HLO_PROTO_MODULE = 1  # of HloProto, and of HloModuleProtoWithConfig
 _TUPLE = 13
@@ -37,6 +37,7 @@ def read_module(data: bytes | memoryview) -> Module:
     computations = [reader.computation(wire.as_bytes(c)) for c in fields.get(3, ())]
     schedule = _schedule(wire.last_bytes(fields, 7))
     ordered = {c.id: _scheduled(c, schedule.get(c.id)) for c in computations}
+    taken, given = shardings.module_shardings(fields, *_interface(wire.last_bytes(fields, 4)))
     return Module(
         name=wire.last_text(fields, 1),
         entry=wire.last_int(fields, 6) or next((c.id for c in computations[-1:]), 0),
@@ -45,6 +46,8 @@ def read_module(data: bytes | memoryview) -> Module:
         stacks=_stacks(wire.last_bytes(fields, 17)),
         is_scheduled=bool(schedule),
         devices=_devices(wire.last_bytes(fields, 15)),
+        parameter_shardings=taken,
+        result_shardings=given,
     )
 
 
@@ -55,6 +58,14 @@ def read_wrapped_module(data: bytes | memoryview) -> Module:
         WireError: the bytes are neither.
     """
     return read_module(wire.find_bytes(data, _HLO_PROTO_MODULE))
+
+
+def _interface(program_shape: memoryview) -> tuple[list[Shape], list[Shape]]:
+    """The flattened shapes of the parameters and of the result of a `ProgramShapeProto`."""
+    fields = wire.group(program_shape)
+    parameters = [read_shape(wire.as_bytes(s)) for s in fields.get(1, ())]
+    result = read_shape(wire.last_bytes(fields, 2))
+    return [s for p in parameters for _, s in leaves(p)], [s for _, s in leaves(result)]
 
 
 class _Reader:

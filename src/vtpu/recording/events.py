@@ -12,7 +12,7 @@ EVENT_DTYPE = np.dtype(
         ("time_ns", "<i8"),  # when it began, on the host's monotonic clock
         ("host_ns", "<i8"),  # how long it kept the calling thread, measured on this machine
         ("bytes", "<i8"),
-        ("address", "<i8"),  # of a buffer in its device's HBM; of an execution see EventKind
+        ("address", "<i8"),  # of a buffer in its device's HBM; of others see EventKind
         ("subject", "<u8"),  # buffer; of an execution its number
         ("stack", "<u4"),  # 0: no Python frame
         ("program", "<u4"),  # 0: none
@@ -40,14 +40,19 @@ class EventKind(IntEnum):
     argument; what reads a buffer (DEVICE_TO_HOST, COPY, WAIT) the execution or transfer that filled
     it. Events of a host thread's own calls note the thread: all but ALLOCATE, FREE, FAILURE and
     UNSUPPORTED.
+
+    Two arrays that the host sends with one fingerprint and shape have the same contents, as far as they
+    are looked at (`native/fingerprint.h`); -1: none was taken, as in older recordings.
     """
 
     COMPILE = 1  # bytes: the program as sent
     EXECUTE = 2  # bytes: temporaries per device; address: its number to JAX's profiler, if positive
     ALLOCATE = 3  # bytes: as placed, padding included; detail: shape
     FREE = 4  # the same
-    HOST_TO_DEVICE = 5  # bytes: as the host holds them; detail: shape
-    DEVICE_TO_HOST = 6  # the same
+    HOST_TO_DEVICE = (
+        5  # bytes: as the host holds them; detail: shape; address: a fingerprint of them
+    )
+    DEVICE_TO_HOST = 6  # the same without a fingerprint
     COPY = 7  # between memories; bytes in the device's layout; detail: the source's device
     CALLBACK = 8  # a host callback got a value; detail: channel
     FAILURE = 9  # a request that did not fit; bytes: its size

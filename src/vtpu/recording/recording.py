@@ -165,6 +165,8 @@ class EndRecord:
     """How the recording ended: the state of memory, what went wrong on the way.
 
     `stops_early`: nothing of what happened after the last event is in the file (the disk was full).
+    `late_settings`: variables that the program put into its environment when they had been read already,
+    with their values.
     """
 
     wall_s: float
@@ -174,6 +176,7 @@ class EndRecord:
     stops_early: bool = False
     values: ValuesRecord = ValuesRecord()
     problems: tuple[str, ...] = ()
+    late_settings: dict[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -148,7 +148,15 @@ class Note:
     is_warning: bool = False
 
 
-Block = Table | Facts | Note
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Lines that stand as they are, in a language: `diff`."""
+
+    text: str
+    language: str
+
+
+Block = Table | Facts | Note | Code
 
 
 @dataclass(frozen=True, slots=True)

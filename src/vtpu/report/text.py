@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from vtpu.report.cells import cell_text, visible, wrapped
-from vtpu.report.document import Block, Column, Document, Facts, Note, Table
+from vtpu.report.document import Block, Code, Column, Document, Facts, Note, Table
 from vtpu.report.layout import lay_out
 from vtpu.units import counted
 
@@ -56,6 +56,8 @@ def _document(document: Document, width: int) -> list[Text]:
 def _block(block: Block, width: int) -> list[Text]:
     if isinstance(block, Note):
         return _paragraph(visible(block.text), "yellow" if block.is_warning else "", width)
+    if isinstance(block, Code):
+        return [Text(line) for line in block.text.splitlines()]
     if isinstance(block, Facts):
         return _facts(block, width)
     text = lay_out(block, width)

@@ -107,7 +107,7 @@ def _routes(recording: Recording, calls: np.ndarray) -> np.ndarray:
     kinds, is_device = calls["kind"], memory_kinds(calls) == MemoryKind.DEVICE
     is_read, is_copy = kinds == EventKind.DEVICE_TO_HOST, kinds == EventKind.COPY
     from_device = is_copy & (source_kinds(calls) == MemoryKind.DEVICE)
-    ahead = is_read & np.isin(calls["stack"], _asking_ahead(recording))
+    ahead = is_read & np.isin(calls["stack"], asking_ahead(recording))
     return (
         Route.TO_DEVICE.value * (is_device & ~is_read)
         + Route.FROM_DEVICE.value * (from_device | (is_read & is_device))
@@ -115,7 +115,7 @@ def _routes(recording: Recording, calls: np.ndarray) -> np.ndarray:
     )
 
 
-def _asking_ahead(recording: Recording) -> list[int]:
+def asking_ahead(recording: Recording) -> list[int]:
     """Stacks of copies to the host that nobody waits for yet. `jax.device_get` asks ahead and waits."""
     return [
         number

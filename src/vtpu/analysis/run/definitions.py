@@ -57,6 +57,24 @@ def definition_of(program: ProgramRecord) -> SourceLine | None:
     return SourceLine(found[0], found[2], found[1]) if found else None
 
 
+def is_operation(program: ProgramRecord) -> bool:
+    """Whether a program is an operation of JAX's that ran outside jit, like `x + 1`: no function of the user's.
+
+    JAX explains itself only for functions that are not its own, and none of these was traced.
+    """
+    return program.reason is None and not any(
+        map(_names_its_function, dict.fromkeys(program.locations))
+    )
+
+
+def _names_its_function(text: str) -> bool:
+    """Whether an operation stands in the function that its program is named after."""
+    location = parse_location(text)
+    function = _FUNCTION.match(location.names[0]) if location.names else None
+    names = {frame.function.rsplit(".", 1)[-1] for frame in location.frames}
+    return function is not None and function[1] in names
+
+
 def _split(programs: list[ProgramRecord], recording: Recording) -> list[list[ProgramRecord]]:
     if len(programs) == 1:
         return [programs]
@@ -74,7 +92,7 @@ def _split(programs: list[ProgramRecord], recording: Recording) -> list[list[Pro
 
 def _origin(program: ProgramRecord, recording: Recording) -> _Origin:
     stack = recording.stack(program.stack)
-    outside = [f for f in stack if not _is_jax(f.file)]
+    outside = [f for f in stack if not is_jax(f.file)]
     return _Origin(
         definition=_definition(program.locations),
         caller=(outside[0].file, outside[0].line) if outside else None,
@@ -83,7 +101,8 @@ def _origin(program: ProgramRecord, recording: Recording) -> _Origin:
     )
 
 
-def _is_jax(file: str) -> bool:
+def is_jax(file: str) -> bool:
+    """Whether a file is JAX's own."""
     return "/jax/_src/" in file or "/jax/experimental/" in file
 
 

@@ -105,6 +105,43 @@ def find_steps(recording: Recording, run: VirtualRun, program: int) -> Steps:
     return _summarize(run, program, on_device, at, kept)
 
 
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """Parts of `steps` steps, one after the other, and the threads that dispatched what comes behind."""
+
+    begin_ns: np.ndarray
+    end_ns: np.ndarray
+    threads: np.ndarray
+    steps: int
+
+
+def gaps_of_steps(recording: Recording, run: VirtualRun, program: int) -> Intervals:
+    """When the device had nothing to do before the host dispatched: behind `Steps.idle`."""
+    on_device = run.on_device(run.devices_of(program)[0])
+    at, middle = _middle_steps(recording, on_device, program)
+    ends = at.tolist()
+    inside = [n for step in middle.tolist() for n in range(ends[step] + 1, ends[step + 1] + 1)]
+    free, dispatched = _until_dispatched(on_device)
+    return Intervals(free[inside], dispatched[inside], on_device["thread"][inside], len(middle))
+
+
+def whole_steps(recording: Recording, run: VirtualRun, program: int) -> Intervals:
+    """The same steps from beginning to end."""
+    on_device = run.on_device(run.devices_of(program)[0])
+    at, middle = _middle_steps(recording, on_device, program)
+    begins, threads = on_device["begin_ns"][at], on_device["thread"][at]
+    return Intervals(begins[middle], begins[middle + 1], threads[middle + 1], len(middle))
+
+
+def _middle_steps(
+    recording: Recording, on_device: np.ndarray, program: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The executions of a program, and which of the steps between them are nearest to the median."""
+    at = np.flatnonzero(on_device["program"] == program)
+    kept = _steady(recording, on_device["event"][at])
+    return at, kept[_nearest_half(np.diff(on_device["begin_ns"][at])[kept])]
+
+
 def program_of_steps(run: VirtualRun) -> int | None:
     """The program whose executions keep the device longest, of those that were executed repeatedly.
 
@@ -198,8 +235,7 @@ def _per_step(values: np.ndarray, at: np.ndarray, steps: np.ndarray, shift: int)
 def _idle(run: VirtualRun, on_device: np.ndarray) -> dict[str, np.ndarray]:
     """The gap before each execution of a device, by cause; nanoseconds."""
     begins = on_device["begin_ns"]
-    free = np.concatenate([begins[:1], on_device["end_ns"][:-1]])
-    dispatched = np.clip(on_device["asked_ns"], free, begins)
+    free, dispatched = _until_dispatched(on_device)
     arrived = np.clip(np.maximum(on_device["asked_ns"], on_device["inputs_ns"]), dispatched, begins)
     doing = {kind: np.zeros(len(on_device), np.int64) for kind in Doing}
     for thread in np.unique(on_device["thread"]):
@@ -215,6 +251,13 @@ def _idle(run: VirtualRun, on_device: np.ndarray) -> dict[str, np.ndarray]:
         "input_transfer_s": arrived - dispatched,
         "other_devices_s": begins - free - host - (arrived - dispatched),
     }
+
+
+def _until_dispatched(on_device: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """When a device became free before each execution, and when that was dispatched, if later."""
+    begins = on_device["begin_ns"]
+    free = np.concatenate([begins[:1], on_device["end_ns"][:-1]])
+    return free, np.clip(on_device["asked_ns"], free, begins)
 
 
 class _Spent:

@@ -40,7 +40,13 @@ EXECUTION_DTYPE = np.dtype(
     ]
 )
 STRETCH_DTYPE = np.dtype(
-    [("thread", "<i8"), ("doing", "<i8"), ("begin_ns", "<i8"), ("end_ns", "<i8")]
+    [
+        ("event", "<i8"),  # the call that the thread came to, its place among the events
+        ("thread", "<i8"),
+        ("doing", "<i8"),
+        ("begin_ns", "<i8"),
+        ("end_ns", "<i8"),
+    ]
 )
 TRANSFER_DTYPE = np.dtype(
     [
@@ -141,14 +147,14 @@ class _Replay:
 
     def _take(self, call: Call) -> None:
         begins, works, now = self._threads.go_on(call.thread, call.clock_ns, call.cpu_ns)
-        self._note(call.thread, Doing.BLOCKED, begins, works)
-        self._note(call.thread, Doing.WORKING, works, now)
+        self._note(call, Doing.BLOCKED, begins, works)
+        self._note(call, Doing.WORKING, works, now)
         if call.kind == EventKind.EXECUTE:
             self._execute(call, now)
             return
         ready = max(now, self._timeline.done(call.awaits_execution, call.awaits_transfer))
         if call.kind == EventKind.WAIT:
-            self._wait(call.thread, now, ready)
+            self._wait(call, now, ready)
         elif call.kind == EventKind.DEVICE_TO_HOST:
             self._read(call, now, ready)
         elif call.number:
@@ -160,7 +166,7 @@ class _Replay:
             devices = (call.device,)
         asked = self._timeline.room(now, devices)
         if asked > now:
-            self._note(call.thread, Doing.QUEUEING, now, asked)
+            self._note(call, Doing.QUEUEING, now, asked)
             self._threads.wait(call.thread, asked)
         awaits = call.awaits_transfer
         span = self._timeline.execute(asked, call.number, devices, length, awaits)
@@ -169,16 +175,16 @@ class _Replay:
             (call.event, call.program, call.device, call.thread, asked, inputs, *span)
         )
 
-    def _wait(self, thread: int, now: int, until: int) -> None:
-        self._note(thread, Doing.WAITING, now, until)
-        self._threads.wait(thread, until)
+    def _wait(self, call: Call, now: int, until: int) -> None:
+        self._note(call, Doing.WAITING, now, until)
+        self._threads.wait(call.thread, until)
 
     def _read(self, call: Call, now: int, ready: int) -> None:
         read = self._fetch(call, ready) if call.route & _FROM_DEVICE else ready
         if call.route & _AHEAD:
             self._asked_ahead += 1
         else:
-            self._wait(call.thread, now, read)
+            self._wait(call, now, read)
 
     def _fill(self, call: Call, ready: int) -> None:
         """A transfer from the host, or between memories; one that crosses no link takes no time."""
@@ -197,9 +203,9 @@ class _Replay:
         self._transfers.append((call.event, call.device, True, call.bytes, *span))
         return span.end_ns
 
-    def _note(self, thread: int, doing: Doing, begin: int, end: int) -> None:
+    def _note(self, call: Call, doing: Doing, begin: int, end: int) -> None:
         if end > begin:
-            self._stretches.append((thread, doing, begin, end))
+            self._stretches.append((call.event, call.thread, doing, begin, end))
 
     def _of_program(self, program: int) -> tuple[tuple[int, ...], int]:
         """The devices of this host on which a program runs, and how long: nanoseconds."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from vtpu.analysis.source_lines import SourceLine
+
 Node = ast.AST
 
 
@@ -63,6 +65,13 @@ class SourceFile:
         begin, end = self.span(node)
         return self.text[begin:end]
 
+    def function_text(self, name: str) -> str:
+        """The text of the functions of a name, qualified or not; empty where there is none."""
+        own = name.rpartition(".")[2]
+        kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+        found = (n for n in ast.walk(self.tree) if isinstance(n, kinds) and n.name == own)
+        return "\n".join(self.source(node) for node in found)
+
     def enclosing(self, node: Node, *kinds: type[Node]) -> list[Node]:
         """The nodes of some kinds that a node stands in, innermost first."""
         found: list[Node] = []
@@ -73,8 +82,8 @@ class SourceFile:
             at = self.parents.get(at)
         return found
 
-    def on_line(self, line: int, *kinds: type[Node]) -> list[Node]:
-        """The nodes of some kinds that cover a line, those that begin nearest to it first."""
+    def on_line(self, line: int, *kinds: type[Node]) -> list[ast.expr | ast.stmt]:
+        """The nodes of some kinds that cover a line, the shortest first."""
         found = [
             node
             for node in ast.walk(self.tree)
@@ -82,7 +91,11 @@ class SourceFile:
             and isinstance(node, ast.expr | ast.stmt)
             and node.lineno <= line <= (node.end_lineno or node.lineno)
         ]
-        return sorted(found, key=lambda node: (getattr(node, "end_lineno", 0) - getattr(node, "lineno", 0)))  # fmt: skip
+        return sorted(found, key=self._length)
+
+    def _length(self, node: ast.expr | ast.stmt) -> int:
+        begin, end = self.span(node)
+        return end - begin
 
 
 class SourceFiles:
@@ -97,6 +110,11 @@ class SourceFiles:
         if name not in self._known:
             self._known[name] = _read(name, Path(self._folder, name))
         return self._known[name]
+
+    def text(self, line: SourceLine) -> str:
+        """The text of a line; empty where it cannot be read."""
+        file = self.get(line.file) if line.line else None
+        return file.line(line.line) if file else ""
 
 
 def _read(name: str, path: Path) -> SourceFile | None:

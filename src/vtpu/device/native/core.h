@@ -241,7 +241,7 @@ typedef struct vt_event {
   int64_t time_ns;  /* since the recording began */
   int64_t host_ns;  /* how long the call kept the host, measured; -1 unknown */
   int64_t bytes;
-  int64_t address;  /* in the arena, -1 none */
+  int64_t address;  /* in the arena, -1 none; of what the host sends see fingerprint.h */
   uint64_t subject; /* buffer */
   uint32_t stack;   /* 0: no Python frame */
   uint32_t program; /* 0: none */

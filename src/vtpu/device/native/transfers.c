@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "buffers.h"
+#include "fingerprint.h"
 #include "pace.h"
+#include "strides.h"
 #include "values.h"
 
 typedef struct transfer {
@@ -14,6 +16,7 @@ typedef struct transfer {
   uint32_t stack;
   uint8_t flags;
   uint16_t why;
+  int64_t fingerprint; /* of what the host sends; 0: not taken */
 } transfer;
 
 static uint32_t transfers; /* that filled a buffer so far; guarded by vt_lock */
@@ -38,7 +41,7 @@ static int64_t record(transfer t) {
                     .time_ns = t.began,
                     .host_ns = vt_now() - t.began,
                     .bytes = t.bytes,
-                    .address = -1,
+                    .address = t.fingerprint ? t.fingerprint : -1,
                     .subject = t.buffer->id,
                     .stack = t.stack,
                     .device = t.buffer->memory->device->description->id,
@@ -59,6 +62,13 @@ static int64_t record(transfer t) {
 
 /* ---- host to device ---- */
 
+/* 0 of an array in another order, which would have to be put in order first. */
+static int64_t fingerprint(const vt_shape *shape, const void *data, const int64_t *strides,
+                           size_t num_strides) {
+  if (num_strides && !vt_strides_are_dense(shape, strides)) return 0;
+  return vt_fingerprint(data, (size_t)shape->logical_bytes);
+}
+
 PJRT_Error *PJRT_Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Args *args) {
   PJRT_Error *error = NULL;
   int64_t began = vt_now();
@@ -73,7 +83,9 @@ PJRT_Error *PJRT_Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Ar
     args->buffer->value =
         vt_value_of_memory(shape, args->data, args->byte_strides, args->num_byte_strides);
   args->done_with_host_buffer = &vt_ready_event;
-  record((transfer){VT_HOST_TO_DEVICE, args->buffer, shape->logical_bytes, began, stack, 0, 0});
+  record((transfer){
+      VT_HOST_TO_DEVICE, args->buffer, shape->logical_bytes, began, stack, 0, 0,
+      fingerprint(shape, args->data, args->byte_strides, args->num_byte_strides)});
   return NULL;
 }
 
@@ -149,7 +161,8 @@ static void record_arrival(PJRT_AsyncHostToDeviceTransferManager *manager, int i
                            int64_t bytes) {
   PJRT_Buffer *buffer = manager->buffers[index];
   if (buffer) /* else it was retrieved and may be gone: its bytes were counted as they began */
-    record((transfer){VT_HOST_TO_DEVICE, buffer, bytes, vt_now(), vt_stack_here(), 0, 0});
+    record((transfer){VT_HOST_TO_DEVICE, buffer, bytes, vt_now(), vt_stack_here(), 0, 0,
+                      0});
 }
 
 /* Part of an array's contents, row-major. */
@@ -264,7 +277,7 @@ PJRT_Error *PJRT_Buffer_ToHostBuffer(PJRT_Buffer_ToHostBuffer_Args *args) {
   if (error && !why) return error;
   int64_t began = vt_now(); /* computing a value is nothing that happens on the slice */
   args->event = vt_event_at(record((transfer){VT_DEVICE_TO_HOST, buffer, (int64_t)size, began, stack,
-                                              size ? value_flag(why) : 0, why}));
+                                              size ? value_flag(why) : 0, why, 0}));
   return error; /* of what is unknown: the slice would have sent it all the same */
 }
 
@@ -281,7 +294,7 @@ PJRT_Error *PJRT_Buffer_CopyRawToHost(PJRT_Buffer_CopyRawToHost_Args *args) {
   uint32_t stack = vt_stack_here();
   memset(args->dst, 0, (size_t)args->transfer_size);
   args->event = vt_event_at(record((transfer){VT_DEVICE_TO_HOST, args->buffer, args->transfer_size,
-                                              began, stack, VT_FLAG_FABRICATED, VT_WHY_RAW}));
+                                              began, stack, VT_FLAG_FABRICATED, VT_WHY_RAW, 0}));
   return NULL;
 }
 

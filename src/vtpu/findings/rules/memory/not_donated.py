@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from vtpu.analysis.program.argument_roles import tree_of
 from vtpu.analysis.program.donation import Argument, could_be_donated
+from vtpu.analysis.program.memory import MemoryItem
 from vtpu.analysis.run.definitions import definition_of
 from vtpu.analysis.run.memory import local_devices
 from vtpu.analysis.run.released import released_after
@@ -35,13 +36,19 @@ def in_run(subject: RunSubject) -> Iterable[Finding]:
 
 def donatable(subject: ProgramSubject, dies: Dies | None = None) -> dict[str, int]:
     """The arguments that could be donated, with the bytes that outputs could take of each."""
-    memory, usage, record = subject.report.memory, subject.report.usage, subject.record
     trees: dict[str, int] = defaultdict(int)
-    if memory and usage:
-        asked = (record.asked_to_donate or ()) if record else ()
-        for argument in could_be_donated(memory, usage, asked, dies):
-            trees[tree_of(argument.item.name)] += argument.item.bytes
+    for item in donatable_items(subject, dies):
+        trees[tree_of(item.name)] += item.bytes
     return dict(trees)
+
+
+def donatable_items(subject: ProgramSubject, dies: Dies | None = None) -> list[MemoryItem]:
+    """The arrays among the arguments that could be donated."""
+    memory, usage, record = subject.report.memory, subject.report.usage, subject.record
+    if memory is None or usage is None:
+        return []
+    asked = (record.asked_to_donate or ()) if record else ()
+    return [argument.item for argument in could_be_donated(memory, usage, asked, dies)]
 
 
 def _finding(subject: ProgramSubject, dies: Dies | None) -> Iterator[Finding]:

@@ -1,0 +1,53 @@
+"""Parameters in bfloat16."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from vtpu.changes.casting import TYPE, cast_state, in_full, saved_bytes
+from vtpu.changes.change import Change, NotApplicable, Numerics
+from vtpu.changes.proposal import Proposal
+from vtpu.changes.situation import Situation
+from vtpu.changes.split_state import names_of
+from vtpu.changes.state import read_state
+
+KIND = "parameter-dtype"
+_LEAST_SHARE = 0.05  # of the program's memory
+
+
+def propose(situation: Situation) -> Iterable[Change | NotApplicable]:
+    """One change: all of them."""
+    state = read_state(situation)
+    arrays = in_full(state.parameters) if state else ()
+    saved = saved_bytes(arrays)
+    if state is None or saved < _LEAST_SHARE * (situation.program.report.need_bytes or 1):
+        yield NotApplicable(
+            kind=KIND, reason="no parameters in float32 take a noticeable part of its memory"
+        )
+        return
+    way = cast_state(situation, state, state.parameters)
+    if isinstance(way, str):
+        yield NotApplicable(kind=KIND, reason=way)
+        return
+    yield Change(
+        kind=KIND,
+        title=f"{names_of(state, state.parameters)} in {TYPE}",
+        numerics=Numerics.DIFFERENT,
+        edits=way.edits,
+        arguments=way.arguments,
+        advice=way.advice,
+        group=KIND,
+        caution="parameters keep 8 bits of precision: updates that are small beside them are lost, so that "
+        "training may stall; for inference it is usual",
+        expected_bytes=saved,
+    )
+
+
+PROPOSAL = Proposal(
+    kind=KIND,
+    what="Parameters in bfloat16 instead of float32, and what the step returns of them.",
+    applies="Parameters in float32 take a noticeable part of the memory; where the function returns the new ones "
+    "is found, if it updates them.",
+    numerics="Different by design: parameters are rounded to 8 bits of precision.",
+    propose=propose,
+)

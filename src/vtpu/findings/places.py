@@ -1,0 +1,12 @@
+"""Lines of the user's program in a sentence."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+from vtpu.analysis.source_lines import SourceLine
+
+
+def place(line: SourceLine) -> str:
+    """A line as people call it, `train.py:26`; its folder is in the evidence."""
+    return f"{PurePath(line.file).name}:{line.line}" if line.line else "an unknown line"

@@ -1,0 +1,44 @@
+"""How bad a fault is that makes steps longer."""
+
+from __future__ import annotations
+
+from vtpu.analysis.run.time import StepSummary
+from vtpu.findings.finding import Severity
+from vtpu.findings.severity import by_share
+from vtpu.findings.subjects import ProgramSubject
+
+_TINY_S = 1e-4  # whoever runs so short a program waits for its dispatch
+_SHORT_S = 1e-3
+_FEWEST_CALLS = 3  # what runs less often is no step
+
+
+def of_time(seconds: float, subject: ProgramSubject) -> Severity:
+    """The severity of `seconds` in every execution of a program.
+
+    By their share of it, in a run of all that the devices do. A program that takes next to no time, or
+    that is not executed repeatedly, has no fault that matters much.
+    """
+    step = subject.step_s
+    if not step:
+        return Severity.NOTE
+    weight = 1.0 if subject.of_run is None else subject.of_run
+    return min(by_share(seconds * weight, step), most_severe(step, subject.calls))
+
+
+def most_severe(step_s: float, calls: int | None) -> Severity:
+    """The most that a fault may be of what takes `step_s` and is executed `calls` times, if known."""
+    if step_s < _TINY_S or (calls is not None and calls < _FEWEST_CALLS):
+        return Severity.LOW
+    return Severity.MEDIUM if step_s < _SHORT_S else Severity.HIGH
+
+
+def of_idle_device(seconds: float, step: StepSummary) -> Severity:
+    """The severity of `seconds` in which a device has nothing to do between two executions of a run.
+
+    Where the time of a program is not known, or a part of it, the device may be less idle.
+    """
+    steps = step.steps
+    most = most_severe(steps.busy_s, steps.count)
+    if step.is_lower_bound:
+        most = min(most, Severity.LOW)
+    return min(by_share(seconds, steps.mean_s), most)

@@ -1,0 +1,18 @@
+# vtpu run --on v5e:1x1 fires.py
+"""1000 examples in batches of 128: the last batch of each epoch has 104."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+@jax.jit
+def step(weights, batch):
+    return weights + jnp.tanh(batch * weights).mean(0)
+
+
+examples = np.random.default_rng(0).normal(size=(1000, 256)).astype(np.float32)
+weights = jnp.zeros(256)
+for epoch in range(2):
+    for start in range(0, len(examples), 128):
+        weights = step(weights, examples[start : start + 128])

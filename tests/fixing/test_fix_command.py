@@ -1,0 +1,125 @@
+"""`vtpu fix`, as people use it, on small programs."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+
+from running import Bench, Ended
+
+PROGRAM = """
+import jax
+import jax.numpy as jnp
+
+LAYERS, N = 8, 2048
+
+def loss(params, x):
+    x, _ = jax.lax.scan(lambda h, w: (jnp.tanh(h @ w), None), x, params)
+    return jnp.square(x).mean()
+
+def update(params, velocity, x):
+    grads = jax.grad(loss)(params, x)
+    velocity = 0.9 * velocity + grads
+    return params - 0.01 * velocity, velocity
+
+step = jax.jit(update)
+weights = jax.ShapeDtypeStruct((LAYERS, N, N), jnp.float32)
+args = (weights, weights, jax.ShapeDtypeStruct((64, N), jnp.float32))
+
+if __name__ == "__main__":
+    params, velocity = jnp.full((LAYERS, N, N), 1e-3), jnp.zeros((LAYERS, N, N))
+    x = jnp.ones((64, N))
+    for _ in range(4):
+        params, velocity = step(params, velocity, x)
+    print(float(params.sum()))
+"""
+
+
+def fix(bench: Bench, *arguments: str) -> tuple[Ended, dict[str, Any]]:
+    report = bench.folder / "fix.json"
+    done = bench.vtpu("fix", *arguments, "--on", "v5e:1x1", "--json", str(report))
+    return done, json.loads(report.read_text(encoding="utf-8")) if report.exists() else {}
+
+
+@pytest.mark.parametrize("target", ["prog.py:step", "prog.py"])
+def test_what_helps_is_measured_and_written_only_when_asked(bench: Bench, target: str) -> None:
+    bench.script(PROGRAM)
+    done, found = fix(bench, target)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert (bench.folder / "prog.py").read_text() == PROGRAM
+    best = next(a for a in found["attempts"] if a["number"] == found["best"])
+    donating = [a for a in found["attempts"] if [c["kind"] for c in a["changes"]] == ["donate"]]
+    assert donating[0]["verdict"] in ("helped", "best")
+    assert donating[0]["figures"]["peak_bytes"] < 0.7 * found["baseline"]["peak_bytes"]
+    assert best["figures"]["peak_bytes"] <= donating[0]["figures"]["peak_bytes"]
+    assert best["comparison"]["results"] in ("identical", "equal within tolerance")
+    assert "+step = jax.jit(update, donate_argnums=(0, 1))" in done.stdout
+
+    number = str(donating[0]["number"])
+    applied = bench.vtpu("fix", target, "--on", "v5e:1x1", "--apply", number)
+    assert applied.exit_code == 0, applied.stderr
+    assert "donate_argnums=(0, 1)" in (bench.folder / "prog.py").read_text()
+    assert (bench.folder / "prog.py~").read_text() == PROGRAM
+    again = bench.vtpu("fix", target, "--on", "v5e:1x1", "--apply", number)
+    assert again.exit_code == 2
+    assert "has changed since" in again.stderr
+
+
+def test_a_script_that_compiles_nothing_is_told(bench: Bench) -> None:
+    bench.script("print(1)\n")
+    done, found = fix(bench, "prog.py")
+    assert done.exit_code == 2
+    assert "compiled nothing" in done.stderr
+    assert not found
+
+
+def test_a_program_that_fails_as_it_is_is_told_with_its_error(bench: Bench) -> None:
+    bench.script("import jax\njax.numpy.ones(3)\nraise ValueError('no data')\n")
+    done, _ = fix(bench, "prog.py")
+    assert done.exit_code == 2
+    assert "no data" in done.stderr
+
+
+def test_a_change_that_was_never_tried_cannot_be_applied(bench: Bench) -> None:
+    bench.script(PROGRAM)
+    done = bench.vtpu("fix", "prog.py:step", "--on", "v5e:2x2", "--apply", "1")
+    assert done.exit_code == 2
+    assert "nothing was tried yet" in done.stderr
+
+
+def test_ctrl_c_keeps_what_was_found(bench: Bench) -> None:
+    bench.script(PROGRAM)
+    words = [
+        sys.executable,
+        "-m",
+        "vtpu",
+        "fix",
+        "prog.py:step",
+        "--on",
+        "v5e:1x1",
+        "--json",
+        "f.json",
+    ]
+    process = subprocess.Popen(
+        words,
+        cwd=bench.folder,
+        env={**bench.environment, "TMPDIR": str(bench.folder)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    while process.poll() is None and not list(bench.folder.glob("vtpu-fix-*/2")):
+        time.sleep(0.05)  # until the second trial has begun
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert "Traceback" not in err
+    assert process.returncode in (0, 1)
+    assert "vtpu fix" in out
+    assert json.loads((bench.folder / "f.json").read_text())["baseline"]["fits"]
