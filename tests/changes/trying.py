@@ -48,8 +48,7 @@ def situation_of(bench: Bench, run: Run, findings: Sequence[Finding] = ()) -> Si
     recording = run.recording
     subject = run_subject(recording, summarize(recording))
     program = max(subject.programs, key=lambda p: (p.step_s or 0.0) * (p.calls or 0) or 0.0)
-    script = str(bench.folder / "prog.py")
-    file = subject.files.get("prog.py") or subject.files.get(script)
+    file = subject.files.get(program.line.file if program.line else "prog.py")
     assert file is not None
     return Situation(
         target=read_target("prog.py", str(bench.folder)),

@@ -17,7 +17,7 @@ _MAKERS = ("Mesh", "make_mesh")
 class MeshMade:
     """A call that makes a mesh. `maker` is `Mesh` or `make_mesh`, `text` what it is assigned to or empty.
 
-    `axes` are the names of the axes, None where they are no literals.
+    `axes` are the names of the axes, `sizes` their sizes, each None where they are no literals.
     """
 
     file: SourceFile
@@ -25,6 +25,14 @@ class MeshMade:
     maker: str
     text: str
     axes: tuple[str, ...] | None
+    sizes: tuple[int, ...] | None
+
+    def shape(self, devices: int) -> tuple[tuple[str, int], ...]:
+        """The axes with their sizes, of so many devices; empty where they are not known."""
+        if self.axes is None:
+            return ()
+        sizes = (devices,) if len(self.axes) == 1 else self.sizes or ()
+        return tuple(zip(self.axes, sizes, strict=True)) if len(sizes) == len(self.axes) else ()
 
 
 def meshes_in(file: SourceFile) -> list[MeshMade]:
@@ -42,6 +50,12 @@ def visible_mesh(file: SourceFile, node: ast.AST) -> str | None:
     """
     names = dict.fromkeys(text for text in _names(file, node) if text)
     return next(iter(names)) if len(names) == 1 else None
+
+
+def mesh_called(file: SourceFile, text: str) -> MeshMade | None:
+    """The mesh that a file makes under a name; None where it makes none, or several."""
+    found = [made for made in meshes_in(file) if made.text == text]
+    return found[0] if len(found) == 1 else None
 
 
 def _names(file: SourceFile, node: ast.AST) -> Iterator[str]:
@@ -63,7 +77,14 @@ def _names(file: SourceFile, node: ast.AST) -> Iterator[str]:
 
 def _made(file: SourceFile, call: ast.Call) -> MeshMade:
     maker = called(file, call).rpartition(".")[2]
-    return MeshMade(file=file, node=call, maker=maker, text=_assigned(file, call), axes=_axes(call))
+    return MeshMade(
+        file=file,
+        node=call,
+        maker=maker,
+        text=_assigned(file, call),
+        axes=_axes(call),
+        sizes=_sizes(file, call),
+    )
 
 
 def _assigned(file: SourceFile, call: ast.Call) -> str:
@@ -90,3 +111,20 @@ def _axes(call: ast.Call) -> tuple[str, ...] | None:
         return (value,)
     is_names = isinstance(value, tuple | list) and all(isinstance(v, str) for v in value)
     return tuple(value) if is_names and value else None
+
+
+def _sizes(file: SourceFile, call: ast.Call) -> tuple[int, ...] | None:
+    """The sizes that `make_mesh`, `create_device_mesh` or `reshape` are given as literals, -1 not among them."""
+    if not call.args:
+        return None
+    first = call.args[0]
+    given: list[ast.expr] = [first]
+    if isinstance(first, ast.Call):
+        name = called(file, first).rpartition(".")[2]
+        is_reshape = isinstance(first.func, ast.Attribute) and first.func.attr == "reshape"
+        given = first.args if is_reshape or name == "create_device_mesh" else []
+    if len(given) == 1 and isinstance(given[0], ast.Tuple | ast.List):
+        given = given[0].elts
+    values = [g.value if isinstance(g, ast.Constant) else None for g in given]
+    sizes = tuple(v for v in values if isinstance(v, int) and v > 0)
+    return sizes if sizes and len(sizes) == len(values) else None

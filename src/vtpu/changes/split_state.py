@@ -70,9 +70,13 @@ def split_state(
 
 
 def mesh_text(call: StepCall, state: State) -> str | None:
-    """How a script spells the mesh at the call; a program without one gets one of all devices."""
+    """How a script spells the mesh at the call; a program without one gets one of all devices. None: there is
+    one, and how it is called or what its axes are is not known.
+    """
     there = visible_mesh(call.file, call.node)
-    return there if there or state.mesh else NEW_MESH
+    if state.mesh:
+        return there
+    return None if there else NEW_MESH
 
 
 def mesh_edits(file: SourceFile, mesh: str) -> tuple[Edit, ...]:

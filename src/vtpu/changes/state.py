@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from vtpu.analysis.program.argument_roles import Argument, Role, judge_roles, tree_of
+from vtpu.changes.meshes import mesh_called, visible_mesh
 from vtpu.changes.situation import ArgumentLeaf, Situation
+from vtpu.changes.step_calls import step_call
 from vtpu.program.element_types import ElementType
 from vtpu.program.memory import MemorySpace
 from vtpu.program.modules import Module
@@ -235,10 +237,24 @@ def _results(module: Module) -> Iterator[str]:
 
 
 def _mesh(situation: Situation, module: Module) -> tuple[tuple[str, int], ...]:
-    """The mesh that arguments are given on; of a script the largest that its program knows."""
+    """The mesh that arguments are given on; of a script the largest that its program knows, or its file makes.
+
+    A program of which everything is whole knows none.
+    """
     meshes = [leaf.mesh for leaf in situation.arguments]
     meshes += [s.mesh for s in (*module.parameter_shardings, *module.result_shardings) if s]
-    return max(meshes, key=lambda mesh: prod(size for _, size in mesh), default=())
+    found = max(meshes, key=lambda mesh: prod(size for _, size in mesh), default=())
+    return found or (_mesh_of_source(situation) if situation.target.is_script else ())
+
+
+def _mesh_of_source(situation: Situation) -> tuple[tuple[str, int], ...]:
+    """The mesh that is to be seen where the step is called."""
+    call = step_call(situation)
+    text = visible_mesh(call.file, call.node) if call else None
+    made = mesh_called(call.file, text) if call and text else None
+    record = situation.program.record
+    partitions = record.num_partitions if record else 1
+    return made.shape(partitions if partitions > 1 else situation.slice.num_devices) if made else ()
 
 
 def _part(tree: str, arrays: Sequence[Taken], wanted: dict[str, Taken]) -> Part:

@@ -92,21 +92,23 @@ def call_on(file: SourceFile, line: int, site: JitSite) -> StepCall | None:
 
 
 def binding(call: StepCall, value: ast.expr, *, for_all: bool) -> ast.stmt | None:
-    """The last statement before the call that certainly gives an argument its value.
+    """The last statement before the call that gives an argument its value.
 
-    `for_all`: before all calls, not again for each one. None: there is none in the call's function.
+    `for_all`: before all calls, not again for each one. None: there is none in the call's function, or one
+    that may not run, as in an `if`.
     """
     file, text = call.file, call.file.source(value)
     before = call.first if for_all else call.statement
-    blocks = list(_blocks_around(file, before))
-    candidates = [
+    binding = [
         statement
         for statement in _statements(scope_of(file, call.node))
-        if (statement.end_lineno or 0) < before.lineno
-        and _binds(file, statement, text)
-        and any(block_of(file, statement) is block for block in blocks)
+        if (statement.end_lineno or 0) < before.lineno and _binds(file, statement, text)
     ]
-    return candidates[-1] if candidates else None
+    if not binding:
+        return None
+    last = max(binding, key=lambda statement: statement.lineno)
+    is_sure = any(block_of(file, last) is block for block in _blocks_around(file, before))
+    return last if is_sure else None
 
 
 def is_bound_here(call: StepCall, value: ast.expr) -> bool:
