@@ -57,6 +57,14 @@ def test_a_part_of_a_ring_is_no_ring() -> None:
     assert not group_of(torus, _chips((2, 1, 1))).spans[0].is_ring
 
 
+def test_groups_that_stand_between_each_other_share_their_links() -> None:
+    torus = Torus((4, 4, 1), (False, False, False))
+    every_other = tuple(Position((x, y, 0)) for y in (0, 2) for x in (0, 2))
+    group = group_of(torus, every_other)
+    assert (group.is_box, group.links) == (True, 1)
+    assert group_of(torus, _chips((2, 2, 1))).links == 2
+
+
 def test_chips_that_are_no_box_are_taken_to_have_one_link() -> None:
     torus = Torus((4, 4, 1), (False, False, False))
     group = group_of(torus, (Position((0, 0, 0)), Position((1, 1, 0)), Position((2, 0, 0))))

@@ -58,20 +58,21 @@ def _product_time(work: Work, hints: Hints, machine: Machine) -> Timed:
 
 def _mxu_seconds(product: MatrixProduct, machine: Machine) -> float:
     rate = machine.product_rate(product.lhs, product.rhs) * machine.calibration.mxu
-    return product.flops * product.passes / rate / _filled(product, machine.chip.mxu_edge.value)
+    return product.flops * product.passes / rate / filled(product, machine.chip.mxu_edge.value)
 
 
-def _filled(product: MatrixProduct, edge: int) -> float:
+def filled(product: MatrixProduct, edge: int) -> float:
     """How much of the matrix units' array a product fills.
 
     One operand stays in the array: its two dimensions, of which one is what is summed over, take whole
     arrays of `edge` x `edge`. The compiler is taken to keep the operand that wastes less.
     """
-    kept = max(_share(product.n, edge), _share(product.m, edge))
-    return _share(product.k, edge) * kept
+    kept = max(filled_by(product.n, edge), filled_by(product.m, edge))
+    return filled_by(product.k, edge) * kept
 
 
-def _share(size: int, edge: int) -> float:
+def filled_by(size: int, edge: int) -> float:
+    """How much of whole arrays of `edge` a dimension fills."""
     return size / (-(-size // edge) * edge) if size else 1.0
 
 

@@ -60,7 +60,8 @@ class Torus:
 class Span:
     """A group of devices along one axis: how many chips, and whether they close a ring.
 
-    `stride` is the distance between neighbours of the group; other groups use the links between.
+    `stride` is the distance between neighbours of the group. The chips between are in other groups of the
+    same program, which use the same links at the same time.
     """
 
     axis: int
@@ -69,9 +70,9 @@ class Span:
     is_ring: bool
 
     @property
-    def links(self) -> int:
-        """Links that every chip of the group has to others of it, at the least."""
-        return 2 if self.is_ring else 1
+    def links(self) -> float:
+        """Links that every chip of the group has to others of it, at the least; its share of them."""
+        return (2 if self.is_ring else 1) / self.stride
 
     @property
     def farthest(self) -> int:
@@ -94,7 +95,7 @@ class Group:
     farthest: int
 
     @property
-    def links(self) -> int:
+    def links(self) -> float:
         """Links over which every chip can receive at the same time.
 
         In a box without wrap-around its corners have the least: one along each axis. A group that is no

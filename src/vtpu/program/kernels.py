@@ -74,7 +74,8 @@ class Kernel:
     """A kernel. `body` has the places in the grid as its first arguments, then `scalar_prefetch` arrays
     of scalars, then a window for each further operand and each result, then scratch memory.
 
-    `functions` are those that say where the windows are.
+    `functions` are those that say where the windows are. `parallel` tells of each dimension of the grid
+    whether its places may run in any order, and so on several cores.
     """
 
     name: str
@@ -83,3 +84,4 @@ class Kernel:
     functions: Mapping[str, Block]
     windows: tuple[Window, ...] = ()
     scalar_prefetch: int = 0
+    parallel: tuple[bool, ...] = ()

@@ -27,6 +27,7 @@ from vtpu.program.work.custom_calls import kernel_config
 from vtpu.program.work.kernels import Operand, kernel_work
 
 _VERSIONED = "stable_mosaic."
+_PARALLEL = "parallel"  # of `#tpu.dimension_semantics<parallel>`; also `core_parallel`
 _TYPE = re.compile(r"(vector|memref)<((?:\d+x)*)([a-zA-Z]\w*|!tpu\.\w+)\s*(?:,.*)?>$", re.DOTALL)
 _MEMORY = re.compile(r"#tpu\.memory_space<(\w+)>")
 _ELEMENTS = {
@@ -53,12 +54,8 @@ def kernel_works(module: Module) -> Callable[[Instruction], Work | None]:
     origins = Origins(module)
 
     def work(call: Instruction) -> Work | None:
-        body = kernel_config(call.attributes).get("body")
-        if not isinstance(body, str):
-            return None
-        try:
-            kernel = read_kernel(body)
-        except KernelError:  # then the kernel's author is asked
+        kernel = kernel_in(call)
+        if kernel is None:  # then the kernel's author is asked
             return None
         operands = [_operand(origins, module.by_id[o]) for o in call.operands]
         results = [Operand(s if isinstance(s, ArrayShape) else None) for _, s in leaves(call.shape)]
@@ -74,6 +71,17 @@ def _operand(origins: Origins, value: Instruction) -> Operand:
         return Operand(shape)
     dtype = shape.element_type.numpy_dtype
     return Operand(shape, np.frombuffer(constant.elements, dtype).reshape(shape.dims))
+
+
+def kernel_in(call: Instruction) -> Kernel | None:
+    """The kernel that a custom call is; None for one that is none, or cannot be read."""
+    body = kernel_config(call.attributes).get("body")
+    if not isinstance(body, str):
+        return None
+    try:
+        return read_kernel(body)
+    except KernelError:
+        return None
 
 
 class KernelError(ValueError):
@@ -135,6 +143,9 @@ def _kernel(module: Any) -> Kernel:
         scalar_prefetch=prefetch
         if isinstance(prefetch := attributes.get("scalar_prefetch", 0), int)
         else 0,
+        parallel=tuple(_PARALLEL in str(s) for s in semantics)
+        if isinstance(semantics := attributes.get("dimension_semantics", ()), tuple)
+        else (),
     )
 
 

@@ -91,7 +91,7 @@ def rendezvous(fields: wire.Fields) -> dict[str, str]:
 
 def collective(fields: wire.Fields) -> Collective | None:
     """The devices that an instruction connects; None when it names neither groups nor a channel."""
-    if not fields.keys() & {26, 49, 52, 87, 93}:
+    if not fields.keys() & {26, 49, 52, 87, 92, 93}:
         return None
     return Collective(
         groups=_groups(fields),
@@ -108,6 +108,8 @@ def _groups(fields: wire.Fields) -> tuple[tuple[int, ...], ...]:
     """Groups of devices, in whichever of the forms that XLA has had they are written."""
     if 93 in fields:
         return _groups_by_axes(wire.group(wire.last_bytes(fields, 93)))
+    if 92 in fields:
+        return _groups_by_iota(wire.group(wire.last_bytes(fields, 92)))
     if 87 in fields:
         listed = wire.group(wire.last_bytes(fields, 87))
         if 3 in listed:

@@ -52,6 +52,12 @@ def written_by(module: Module, instruction: Instruction) -> dict[int, int]:
     return added_spaces(parts)
 
 
+def taken_by(module: Module, user: Instruction, number: int) -> int | None:
+    """Bytes that an instruction takes of its operand number `number`; None: it reads all of it."""
+    shape = module.by_id[user.operands[number]].shape
+    return _Reading(module, _in_place(module, user)).taken(user, number, shape)
+
+
 def padded_bytes(shape: Shape) -> int:
     """Bytes of all arrays in a shape."""
     if isinstance(shape, ArrayShape):
