@@ -146,12 +146,17 @@ def with_checkpoint(repeat: Repeat, policy: Policy) -> tuple[Edit, ...]:
 
 
 def checkpoint_around(
-    file: SourceFile, function: ast.expr, policy: Policy, *, is_in_scan: bool = False
+    file: SourceFile,
+    function: ast.expr,
+    policy: Policy,
+    *,
+    is_in_scan: bool = False,
+    checkpoint: str = "jax.checkpoint",
 ) -> tuple[Edit, ...]:
     """A function under a checkpoint. In a scan nothing has to be kept from being computed once only."""
-    checkpoint, options, imports = _spelled(file, policy, is_in_scan=is_in_scan)
+    name, options, imports = _spelled(file, policy, is_in_scan=is_in_scan, checkpoint=checkpoint)
     begin, end = file.span(function)
-    wrap = Wrap(file=file.name, begin=begin, end=end, before=f"{checkpoint}(", after=f"{options})")
+    wrap = Wrap(file=file.name, begin=begin, end=end, before=f"{name}(", after=f"{options})")
     return wrap, *imports
 
 
@@ -187,10 +192,14 @@ def _around_body(repeat: Repeat, policy: Policy) -> tuple[Edit, ...]:
 
 
 def _spelled(
-    file: SourceFile, policy: Policy, *, is_in_scan: bool = False
+    file: SourceFile,
+    policy: Policy,
+    *,
+    is_in_scan: bool = False,
+    checkpoint: str = "jax.checkpoint",
 ) -> tuple[str, str, tuple[Edit, ...]]:
     """The name of `jax.checkpoint` in a file, its options with a comma before each, and the imports."""
-    name, imports = spelled(file, "jax.checkpoint")
+    name, imports = spelled(file, checkpoint)
     option, more = policy.in_file(file)
     options = [o for o in (option, "prevent_cse=False" * is_in_scan) if o]
     return name, "".join(f", {o}" for o in options), (*imports, *more)

@@ -16,12 +16,17 @@ _GRADIENTS = (
     "grad", "value_and_grad", "vjp", "linearize", "filter_grad", "filter_value_and_grad",
     "filter_vjp", "hessian", "jacrev", "jacfwd",
 )  # fmt: skip
+_CHECKPOINTS = {
+    "jax": "jax.checkpoint",
+    "flax": "flax.nnx.remat",
+    "equinox": "equinox.filter_checkpoint",
+}
 
 
 def is_gradient_name(name: str) -> bool:
     """Whether a full name is that of a function that differentiates, `jax.value_and_grad`."""
     library, _, function = name.rpartition(".")
-    return function in _GRADIENTS and library.partition(".")[0] in ("jax", "flax", "equinox")
+    return function in _GRADIENTS and library.partition(".")[0] in _CHECKPOINTS
 
 
 def differentiated(sites: Sequence[CallSite], program: str) -> list[CallSite]:
@@ -43,6 +48,11 @@ class Gradient:
 
     file: SourceFile
     call: ast.Call
+
+    @property
+    def checkpoint(self) -> str:
+        """The full name of the checkpoint that goes with it: the library's own."""
+        return _CHECKPOINTS[qualified(self.file, self.call.func).partition(".")[0]]
 
 
 def gradient_of(saved: Saved, files: SourceFiles, program: str) -> Gradient | None:

@@ -220,9 +220,17 @@ def _keep_name(file: SourceFile, created: ast.Call, name: str) -> tuple[Edit, ..
 
 
 def _keep_scan_name(file: SourceFile, scanned: ast.expr, site: CallSite) -> tuple[Edit, ...]:
-    created = getattr(site.node, "func", None)
-    if not isinstance(created, ast.Call) or isinstance(created.func, ast.Name | ast.Attribute):
-        raise OtherModule("where the scanned module is made was not found")
+    """The name that a scanned module has without the checkpoint."""
+    created = site.node.func if isinstance(site.node, ast.Call) else None
+    scans = [
+        n
+        for n in ast.walk(scope_of(file, site.node))
+        if isinstance(n, ast.Call) and qualified(file, n.func) == f"{Flax.LINEN}.scan"
+    ]
+    if not isinstance(created, ast.Call) or created in scans or len(scans) != 1:
+        raise OtherModule(
+            "where the scanned module is made was not found: put `nn.remat` around it"
+        )
     if any(k.arg == "name" for k in created.keywords):
         return ()
     return (_named(file, created, f'"Scan{file.source(scanned)}_0"'),)

@@ -47,7 +47,7 @@ def propose(situation: Situation) -> Iterable[Change | NotApplicable]:
     for repeat in chosen:
         yield from _around(repeat, policies, costs)
     keeping = [p for p in policies if p.name]
-    yield from _around_loss(saved, situation, keeping, costs)
+    yield from _around_loss(saved, situation, keeping[:1], costs)
 
 
 def worth_trying(repeats: Sequence[Repeat]) -> list[Repeat]:
@@ -100,7 +100,7 @@ def _around_loss(
             kind=KIND,
             title=f"checkpoint {shown(found.file, function)}, keeping {policy.keeps}",
             numerics=Numerics.TOLERANCE,
-            edits=checkpoint_around(found.file, function, policy),
+            edits=checkpoint_around(found.file, function, policy, checkpoint=found.checkpoint),
             group="checkpoint of the loss",
             expected_bytes=sum(s.bytes for s in saved if not s.is_product) or None,
             expected_s=costs.step_s(policy),
