@@ -12,9 +12,6 @@ import numpy as np
 LAYERS, WIDTH, HIDDEN, HEADS, VOCABULARY = 24, 512, 2048, 4, 32768
 BATCH, LENGTH, STEPS = 32, 256, 10
 
-# What a layer keeps for its gradient: a name of jax.checkpoint_policies; None keeps all, without checkpoint.
-POLICY = None
-
 
 def init(key):
     keys = jax.random.split(key, 3)
@@ -54,8 +51,7 @@ def layer(x, weights):
 def loss_of(params, tokens):
     """Mean cross-entropy of the next token: tokens[B, T + 1] -> f32[]."""
     x = params["embedding"].astype(jnp.bfloat16)[tokens[:, :-1]]
-    body = jax.checkpoint(layer, policy=getattr(jax.checkpoint_policies, POLICY)) if POLICY else layer
-    x, _ = jax.lax.scan(body, x, {k: v for k, v in params.items() if k != "embedding"})
+    x, _ = jax.lax.scan(layer, x, {k: v for k, v in params.items() if k != "embedding"})
     logits = (normalize(x) @ params["embedding"].astype(x.dtype).T).astype(jnp.float32)
     picked = jax.nn.log_softmax(logits) * jax.nn.one_hot(tokens[:, 1:], VOCABULARY)
     return -picked.sum(axis=-1).mean()

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 LAYERS, WIDTH, HIDDEN, HEADS, HEAD, VOCABULARY = 16, 2048, 8192, 16, 128, 8192
-TEXTS, DRAFTED, LONGEST, STEPS, END = 96, 16, 4096, 24, 1
+TEXTS, DRAFTED, LONGEST, STEPS, END = 160, 16, 4096, 24, 1
 
 
 def init(key):

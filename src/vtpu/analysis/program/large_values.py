@@ -25,6 +25,7 @@ _LEAST_KEYS = 512
 _FEWEST_BLOCKS = 8  # so many blocks of queries and more are no longer the whole
 _LONGEST_CHAIN = 16
 _LOOP = "/while/body/"
+_SOFTMAX_CALL = "online-softmax"
 _SAME_VALUES = {"convert", "bitcast", "reshape", "copy", "transpose", "reduce-precision"}
 
 
@@ -106,12 +107,22 @@ def _of_softmaxes(module: Module, items: list[MemoryItem]) -> Iterator[LargeValu
 def _softmaxes(module: Module) -> set[_Softmax]:
     """Sums along one dimension of exponentials, and maxima of what exponentials are taken of.
 
-    The compiler may turn the maximum into a window over whole rows, and the sum into one of a copy.
+    The compiler may turn the maximum into a window over whole rows, and the whole with the product behind
+    it into a call of its own, `online-softmax`.
     """
     arrays = [(i, i.shape) for i in module.by_id.values() if isinstance(i.shape, ArrayShape)]
     exponentials = {shape.dims for i, shape in arrays if i.opcode == "exponential"}
     found = {s for i, _ in arrays if i.opcode == "reduce" and (s := _softmax_by(module, i))}
-    return {s for s in found if s.dims in exponentials}
+    calls = {s for i in module.by_id.values() if (s := _softmax_of_call(module, i))}
+    return {s for s in found if s.dims in exponentials} | calls
+
+
+def _softmax_of_call(module: Module, call: Instruction) -> _Softmax | None:
+    if call.opcode != "custom-call" or _SOFTMAX_CALL not in call.op_name or not call.operands:
+        return None
+    scores = module.by_id.get(call.operands[0])
+    shape = scores.shape if scores else None
+    return _Softmax(shape.dims, len(shape.dims) - 1) if isinstance(shape, ArrayShape) and shape.dims else None  # fmt: skip
 
 
 def _softmax_by(module: Module, reduction: Instruction) -> _Softmax | None:

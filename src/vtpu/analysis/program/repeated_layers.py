@@ -13,7 +13,7 @@ from vtpu.program.shapes import ArrayShape
 
 _PRODUCTS = ("dot", "convolution")
 _DIGITS = re.compile(r"\d+")
-_FEWEST = 8  # of a layer: fewer are quick to compile
+_FEWEST = 12  # of a layer: with fewer a scan saves little
 _Signature = tuple[str, str, str, SourceLine]
 
 

@@ -9,7 +9,14 @@ import numpy as np
 from vtpu.analysis.run.sending import asked_for
 from vtpu.analysis.source.files import SourceFiles
 from vtpu.analysis.source_lines import LineFinder, SourceLine
-from vtpu.recording.events import EventFlag, EventKind, MemoryKind, memory_kinds, source_kinds
+from vtpu.recording.events import (
+    EventFlag,
+    EventKind,
+    MemoryKind,
+    memory_kinds,
+    of_kind,
+    source_kinds,
+)
 from vtpu.recording.recording import Recording
 
 
@@ -26,15 +33,11 @@ def unasked_copies(recording: Recording) -> np.ndarray:
 
 
 def devices_used(recording: Recording) -> frozenset[int]:
-    """The devices of this host on which programs were executed."""
-    executions = _executions(recording)
+    """The devices of this host that hold arrays or are a program's, also of one that was only compiled."""
     local = {d.id for d in recording.run.devices if d.host == recording.run.host}
-    of_program = {p.number: p.device_ids for p in recording.programs}
-    pairs = np.unique(
-        np.stack([executions["program"].astype(np.int64), executions["device"]]), axis=1
-    )
-    used = {d for program, device in pairs.T.tolist() for d in ((device,) if device >= 0 else of_program.get(program, ()))}  # fmt: skip
-    return frozenset(used & local)
+    holding = np.unique(of_kind(recording.events, EventKind.ALLOCATE)["device"]).tolist()
+    wanted = {d for p in recording.programs for d in p.device_ids}
+    return frozenset({*holding, *wanted} & local)
 
 
 def executed_under_cpu(

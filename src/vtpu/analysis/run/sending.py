@@ -1,4 +1,4 @@
-"""Why the host sent an array: the program asked for it, or an operation or a function was given it."""
+"""Why the host sent an array: the program asked for it, or an operation was given a number."""
 
 from __future__ import annotations
 
@@ -14,11 +14,18 @@ _ASKING = {
     "array", "asarray", "device_put", "device_put_replicated", "device_put_sharded",
     "make_array_from_callback", "make_array_from_process_local_data", "make_array_from_single_device_arrays",
 }  # fmt: skip
+#: They send the number that they fill an array with.
+_CREATING = {
+    "arange", "empty", "empty_like", "eye", "full", "full_like", "key", "linspace", "ones", "ones_like", "PRNGKey",
+    "zeros", "zeros_like",
+}  # fmt: skip
 _WRAPPERS = ("/jax/_src/traceback_util.py", "/jax/_src/profiler.py")
 
 
 def asked_for(recording: Recording, events: np.ndarray) -> np.ndarray:
-    """Whether the program asked for transfers or copies at some places among the events, as with `jax.device_put`."""
+    """Whether the program asked for transfers or copies at some places among the events, as with
+    `jax.device_put`, or for a new array, as with `jnp.zeros`.
+    """
     stacks = recording.events["stack"][events]
     asking = [n for n in np.unique(stacks).tolist() if _asks(recording.stack(n))]
     return np.isin(stacks, asking)
@@ -45,7 +52,7 @@ def sent_for_operations(recording: Recording, events: np.ndarray) -> np.ndarray:
 
 def _asks(stack: Stack) -> bool:
     entry = _entry(stack)
-    return entry is not None and entry.function.rsplit(".", 1)[-1] in _ASKING
+    return entry is not None and entry.function.rsplit(".", 1)[-1] in _ASKING | _CREATING
 
 
 def _entry(stack: Iterable[StackFrame]) -> StackFrame | None:

@@ -99,7 +99,8 @@ def _targets(statement: ast.stmt, result: tuple[int, int] | None) -> Iterator[st
         is_one_each = result is not None and result[1] == len(elements) > 1
         is_one_each &= not any(isinstance(e, ast.Starred) for e in elements)
         chosen = elements[result[0] : result[0] + 1] if result and is_one_each else elements
-        yield from (ast.unparse(e) for e in chosen if isinstance(e, ast.Name | ast.Attribute))
+        bare = [e.value if isinstance(e, ast.Starred) else e for e in chosen]
+        yield from (ast.unparse(e) for e in bare if isinstance(e, ast.Name | ast.Attribute))
 
 
 class _Trail:

@@ -1,4 +1,4 @@
-# vtpu run fires.py --on v5e:2x4
+# vtpu run --on v5e:2x4 fires.py
 """4 GiB are made on the first device, cut there, and copied to the other seven."""
 
 import jax

@@ -1,4 +1,4 @@
-# vtpu run silent.py --on v5e:2x4
+# vtpu run --on v5e:2x4 silent.py
 """Each device makes its own part; what the host has is spread from there."""
 
 import jax

@@ -1,4 +1,4 @@
-# vtpu run fires.py --on v5e:1x1
+# vtpu run --on v5e:1x1 fires.py
 """Every second block goes: more than 7 GiB are free, but no piece is larger than 1 GiB."""
 
 import jax.numpy as jnp

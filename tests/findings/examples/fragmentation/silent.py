@@ -1,4 +1,4 @@
-# vtpu run silent.py --on v5e:1x1
+# vtpu run --on v5e:1x1 silent.py
 """As many blocks go, but neighbours: the holes join."""
 
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-# vtpu run fires.py --on v5e:1x1
+# vtpu run --on v5e:1x1 fires.py
 """A list keeps an array of 4 MiB of every step on the device."""
 
 import jax

@@ -1,4 +1,4 @@
-# vtpu run silent.py --on v5e:1x1
+# vtpu run --on v5e:1x1 silent.py
 """A model of many arrays is built first, then only the last four outputs stay, and sums on the host."""
 
 from collections import deque

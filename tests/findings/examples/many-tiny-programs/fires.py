@@ -1,5 +1,5 @@
 # vtpu run --on v5e:1x1 fires.py
-"""The gradients are jitted, the optimizer's update is not: twelve operations for every step."""
+"""The gradients are jitted, the optimizer's update is not: eighteen operations in every step."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-# vtpu run fires.py --on v5e:1x1
+# vtpu run --on v5e:1x1 fires.py
 """The weights in float32 stay beside those in bfloat16 that the steps use."""
 
 import jax

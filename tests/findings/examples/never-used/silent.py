@@ -1,4 +1,4 @@
-# vtpu run silent.py --on v5e:1x1
+# vtpu run --on v5e:1x1 silent.py
 """The weights in float32 are updated every tenth step, and so of use."""
 
 import functools

@@ -1,4 +1,4 @@
-# vtpu run fires.py --on v5e:1x1
+# vtpu run --on v5e:1x1 fires.py
 """The step compiles for an empty chip; beside the cache its temporaries find no room."""
 
 import jax
@@ -12,5 +12,5 @@ def step(x, up, down):
 
 cache = jnp.zeros((24, 256, 1024, 1024), jnp.bfloat16)
 x = jnp.ones((65536, 1024), jnp.bfloat16)
-up, down = jnp.ones((1024, 32768), jnp.bfloat16), jnp.ones((32768, 1024), jnp.bfloat16)
+up, down = jnp.ones((1024, 32768), jnp.bfloat16), jnp.ones((32768, 2048), jnp.bfloat16)
 print(step(x, up, down).shape, cache.shape)

@@ -18,7 +18,6 @@ from vtpu.findings.wording import quoted
 from vtpu.units import format_seconds
 
 _MANY = 10.0  # in a step: splitting a key and reading an element make a handful
-_TINY = 0.2  # of the step: what they take on the device, all together
 
 
 def find(subject: RunSubject) -> Iterable[Finding]:
@@ -28,13 +27,17 @@ def find(subject: RunSubject) -> Iterable[Finding]:
         return
     lines = repeated(subject.recording, subject.lines, loop, eager_executions(subject.recording))
     per_step = sum(line.per_step for line in lines)
-    if per_step >= _MANY and _on_device_s(subject, loop, lines) <= _TINY * (subject.step_s or 0.0):
-        yield _finding(subject, loop, sorted(lines, key=lambda line: -line.in_loop))
+    if per_step < _MANY:
+        return
+    host_s, device_s = _host_s(subject, loop, lines), _on_device_s(subject, loop, lines)
+    if device_s < host_s:
+        yield _finding(subject, sorted(lines, key=lambda line: -line.in_loop), host_s, device_s)
 
 
-def _finding(subject: RunSubject, loop: Loop, lines: Sequence[Repeated]) -> Finding:
+def _finding(
+    subject: RunSubject, lines: Sequence[Repeated], host_s: float, device_s: float
+) -> Finding:
     per_step = round(sum(line.per_step for line in lines))
-    host_s = _host_s(subject, loop, lines)
     lost = min(host_s, _idle_s(subject))
     return Finding(
         rule=RULE.slug,
@@ -46,7 +49,7 @@ def _finding(subject: RunSubject, loop: Loop, lines: Sequence[Repeated]) -> Find
         evidence=(
             *(Evidence(what="operations in a step", amount=count(round(r.per_step)), line=r.line) for r in lines[:_SHOWN]),
             Evidence(what="what the host computes for them in a step", amount=seconds(host_s, Basis.MEASURED)),
-            Evidence(what="what they take on the device in a step", amount=seconds(_on_device_s(subject, loop, lines))),
+            Evidence(what="what they take on the device in a step", amount=seconds(device_s)),
             Evidence(what="the device is idle in a step while the host works", amount=seconds(_idle_s(subject))),
         ),
         cost=Cost(step=seconds(lost)),
@@ -96,8 +99,8 @@ RULE = Rule(
     "and writes its result there. The host needs some ten microseconds for each, the device often less, so that it "
     "waits for the host.",
     change="Put the loop's body, or the part of it that is made of single operations, under one `jax.jit`.",
-    limits="Reported from ten operations in a step on, where all together take little of the device's time. The host's "
-    "time is this machine's. What an eager step is, is judged by the operation that takes most of the device's "
-    "time.",
+    limits="Reported from ten operations in a step on that take the host longer than the device. The host's time is "
+    "this machine's. What a step is in a program without any jitted function is judged by the operation that takes "
+    "most of the device's time.",
     in_run=find,
 )

@@ -65,7 +65,7 @@ RULE = Rule(
     why="A Python loop over layers writes each of them into the program: compiling takes as many times as long, and "
     "so does tracing, for each shape anew. Under `jax.lax.scan` the compiler sees one layer.",
     change="Stack the layers' weights along a new leading axis and scan over it.",
-    limits="Copies are matrix products of one line, one path of names and one size, eight of them at least. How long a "
+    limits="Copies are matrix products of one line, one path of names and one size, twelve of them at least. How long a "
     "scanned program compiles is a rule of thumb from one decoder. An unrolled program may run faster: XLA overlaps "
     "the collectives and copies of one layer with the next, and a scan keeps saved activations stacked.",
     in_program=find,

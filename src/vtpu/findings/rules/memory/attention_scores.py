@@ -28,8 +28,8 @@ def _finding(subject: ProgramSubject, value: LargeValue, severity: Severity) -> 
     return Finding(
         rule=RULE.slug,
         severity=severity,
-        title=f"attention scores {shape} are held whole: {counted(arrays, 'array')} take "
-        f"{format_bytes(value.bytes)}, quadratic in the {value.size:,} positions",
+        title=f"attention scores {shape} are held whole: {format_bytes(value.bytes)} in "
+        f"{counted(arrays, 'array')}, quadratic in the {value.size:,} positions",
         change="use a flash or splash attention kernel "
         "(`jax.experimental.pallas.ops.tpu.splash_attention`), or compute attention for blocks of about "
         f"{min(512, value.size):,} queries in a loop (`jax.lax.map`) under `jax.checkpoint`: then a block of scores is "

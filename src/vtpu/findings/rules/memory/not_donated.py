@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
 from vtpu.analysis.program.argument_roles import tree_of
-from vtpu.analysis.program.memory import MemoryItem
 from vtpu.analysis.program.donation import Argument, could_be_donated
+from vtpu.analysis.program.memory import MemoryItem
 from vtpu.analysis.run.definitions import definition_of
 from vtpu.analysis.run.memory import local_devices
 from vtpu.analysis.run.released import released_after

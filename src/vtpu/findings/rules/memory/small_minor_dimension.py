@@ -67,7 +67,7 @@ def _change(row: PaddedItem) -> str:
     is_argument = row.item.occupant.kind is AllocationKind.ARGUMENT
     where = "keep it so that" if is_argument else "compute it so that"
     merge = f"merge dimension {dimension} with dimension {_beside(dimension)} (`reshape`)"
-    if wide == dimension:
+    if wide == dimension or shape.dims[wide] < cause.tile:
         return f"{merge}, or choose a multiple of {cause.tile}"
     return (
         f"{where} dimension {wide} ({shape.dims[wide]:,}) is the last (`transpose`), or {merge}, or make "

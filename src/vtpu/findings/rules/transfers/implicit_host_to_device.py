@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from vtpu.analysis.run.definitions import is_operation
 from vtpu.analysis.run.host_time import host_seconds
 from vtpu.analysis.run.loop import Repeated, repeated
 from vtpu.analysis.run.sending import sent_for_operations
@@ -53,7 +54,7 @@ def _finding(subject: RunSubject, line: Repeated) -> Finding:
     what = counted(round(line.per_step), "number") if line.per_step >= 2 else "a number"
     return Finding(
         rule=RULE.slug,
-        severity=min(max(by_share(cost, subject.step_s), Severity.LOW), Severity.MEDIUM),
+        severity=max(min(by_share(cost, subject.step_s), _worst(subject)), Severity.LOW),
         title=f"{quoted(text) if text else 'a line'} sends {what} to the device {in_steps(line)}",
         change="run what the loop does under one `jax.jit`, where numbers become constants of the program; "
         "or make an array of the number once, before the loop",
@@ -74,6 +75,13 @@ def _finding(subject: RunSubject, line: Repeated) -> Finding:
     )
 
 
+def _worst(subject: RunSubject) -> Severity:
+    """Low where the loop has no jitted function at all: what is fast and slow there is another question."""
+    step = subject.summary.time.step.steps.program if subject.summary.time and subject.summary.time.step else 0  # fmt: skip
+    record = next((p for p in subject.recording.programs if p.number == step), None)
+    return Severity.LOW if record is None or is_operation(record) else Severity.MEDIUM
+
+
 RULE = Rule(
     code="X201",
     slug="implicit-host-to-device",
@@ -85,8 +93,8 @@ RULE = Rule(
     change="Put the loop's body under `jax.jit`: a number written in it is then part of the program. A number "
     "that changes can stay on the device and be updated there.",
     limits="Numbers that are passed to a jitted function (`step(state, i)`) are not reported: they are few and "
-    "meant. What the program asks for itself (`jax.device_put`, `jnp.asarray`) is not either, nor are fresh "
-    "input batches; arrays that are sent again are another rule's (host-array-sent-again). The host's time is "
+    "meant. What the program asks for itself (`jax.device_put`, `jnp.asarray`, `jnp.zeros`) is not either, nor "
+    "are fresh input batches; arrays that are sent again are another rule's (host-array-sent-again). The host's time is "
     "this machine's.",
     in_run=find,
 )

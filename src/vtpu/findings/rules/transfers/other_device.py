@@ -73,7 +73,7 @@ def _alone(subject: RunSubject) -> Iterable[Finding]:
     run = subject.summary.run
     used = devices_used(subject.recording)
     executions = sum(subject.calls.values())
-    if len(used) != 1 or run.num_local_devices == 1 or executions < _FEWEST:
+    if len(used) != 1 or run.num_local_devices == 1 or executions < _FEWEST or run.exit_code:
         return
     line = subject.summary.time.step.line if subject.summary.time and subject.summary.time.step else None  # fmt: skip
     yield Finding(
@@ -85,7 +85,7 @@ def _alone(subject: RunSubject) -> Iterable[Finding]:
         "`jax.device_put(batch, sharding)`); or take a slice of one chip",
         evidence=(
             Evidence(what="devices of this host", amount=count(run.num_local_devices)),
-            Evidence(what="of them execute programs", amount=count(len(used))),
+            Evidence(what="of them hold arrays or execute programs", amount=count(len(used))),
             Evidence(what="executions", amount=count(executions)),
         ),
         line=line or UNKNOWN_LINE,
@@ -103,7 +103,8 @@ RULE = Rule(
     change="Give arrays their sharding where they are made, or once with `jax.device_put` before the loop.",
     limits="Copies that the program asks for with `jax.device_put` are meant (pipelines) and not reported. What "
     "they take is not modelled. What JAX runs on the CPU is not recorded, so work that is there though it was "
-    "meant for the slice is not seen. Of other hosts nothing is known.",
+    "meant for the slice is not seen. Of other hosts nothing is known, and of a run that failed it is not said that "
+    "devices are idle.",
     fixes=("keep-on-device",),
     in_run=find,
 )
