@@ -48,7 +48,7 @@ def none_is_worse(found: list[Found], finding: Found, *allowed: str) -> None:
 
 def line_text(finding: Found) -> str:
     line = finding["line"]
-    with open(line["file"], encoding="utf-8") as file:
+    with Path(line["file"]).open(encoding="utf-8") as file:
         return file.read().split("\n")[line["line"] - 1]
 
 
