@@ -17,7 +17,7 @@ from running import Bench, Run
 from vtpu.analysis.program.argument_roles import Role
 from vtpu.changes.change import Change
 from vtpu.changes.proposals import shard_batch, shard_optimizer, shard_parameters
-from vtpu.changes.splitting import _SOURCE, HELPER, split, split_dimension
+from vtpu.changes.splitting import _SOURCE, HELPER, Cut, split, split_dimension
 from vtpu.changes.state import Batch, State, Taken, find_batch
 from vtpu.program.element_types import ElementType
 
@@ -50,8 +50,9 @@ def taken(path: str, *shape: int, role: Role = Role.PARAMETER, **more: Any) -> T
 )
 def test_the_largest_dimension_that_divides_is_split(shape, axes, dimension):
     array = taken("w", *shape, axes=axes)
-    assert split_dimension(array, "data", 8) == dimension
-    change = split(array, "data", 8)
+    cut = Cut(axis="data", size=8)
+    assert split_dimension(array, cut) == dimension
+    change = split(array, cut)
     assert (change is None) == (dimension is None)
     if change and change.spec:
         assert change.spec[dimension] == "data"
@@ -73,6 +74,10 @@ def test_the_helper_splits_as_what_is_proposed_for_functions():
         "b": (None,),
         "n": (),
     }
+    experts = {"up": jax.ShapeDtypeStruct((2, 8, 512, 2048), np.float32)}
+    exact = module.__dict__[HELPER](experts, mesh, "data", exact=True)
+    assert tuple(exact["up"].spec) == (None, "data", None, None)
+    assert split_dimension(taken("up", 2, 8, 512, 2048), Cut(axis="data", size=8, exact=True)) == 1
     below = module.__dict__[HELPER]({"x": tree, "y": tree}, mesh, "data", below=("['y']",))
     assert (tuple(below["x"]["a"].spec), tuple(below["y"]["a"].spec)) == ((None,) * 3, (None, "data", None))  # fmt: skip
 
@@ -238,12 +243,13 @@ def test_a_split_optimizer_leaves_the_parameters_whole(bench: Bench):
     assert (cut["params['up']"], cut["mu['up']"]) == (1, 4)
 
 
-def test_what_jit_says_about_shardings_is_changed_too(bench: Bench):
+@pytest.mark.parametrize("out", ["(NamedSharding(mesh, P()), NamedSharding(mesh, P()))", "NamedSharding(mesh, P())"])  # fmt: skip
+def test_what_jit_says_about_shardings_is_changed_too(bench: Bench, out):
     whole = "NamedSharding(mesh, P())"
     text = program(jit="").replace(
         "    for _ in range(4)",
         f"    fast = jax.jit(step, in_shardings=({whole}, {whole}, NamedSharding(mesh, P('data'))),\n"
-        f"                   out_shardings=({whole}, {whole}))\n"
+        f"                   out_shardings={out})\n"
         "    for _ in range(4)",
     ).replace("= step(params, mu, x)", "= fast(params, mu, x)")  # fmt: skip
     before, changes = changes_of(bench, text, shard_parameters.PROPOSAL)

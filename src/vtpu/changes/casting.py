@@ -12,7 +12,7 @@ from vtpu.changes.situation import Situation
 from vtpu.changes.split_state import Way
 from vtpu.changes.state import Part, State, Taken
 from vtpu.changes.step_calls import StepCall, step_call
-from vtpu.changes.step_edits import below_text, results_wrapped
+from vtpu.changes.step_edits import results_wrapped
 from vtpu.findings.rules.memory.not_donated import donatable
 from vtpu.program.element_types import ElementType
 
@@ -93,7 +93,7 @@ def _made(call: StepCall, parts: Sequence[Part]) -> tuple[Edit, ...] | None:
     """The state cast once, directly before the loop: what is made of it stays as it is."""
     edits: list[Edit] = []
     for part in parts:
-        more = f"{_CODE}{below_text(part)}"
+        more = f"{_CODE}{part.below_text}"
         found = state_replaced(
             call, part.tree, lambda text, more=more: f"{_HELPER}({text}, {more})", early=False
         )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from vtpu.analysis.source.files import SourceFile
 from vtpu.changes.edits import Edit, Replace
 from vtpu.changes.jit_sites import JitSite
-from vtpu.changes.returns import returned
+from vtpu.changes.returns import results_of, returned
 from vtpu.changes.state import State
 from vtpu.changes.step_calls import StepCall, binding
 
@@ -57,10 +57,17 @@ def freed_results(
         return ()
     results = returned(site, call, state)
     places = [results[tree].place if tree in results else None for tree in trees]
-    if not isinstance(there, ast.Tuple) or None in places:
+    known = [p for p in places if p is not None]
+    if len(known) < len(places):
         return f"`out_shardings` of {place_of(site)} says how the results are spread: change it too"
-    elements = [there.elts[p] for p in places if p is not None and p < len(there.elts)]
-    return tuple(replaced(site.file, element, "None") for element in elements)
+    if isinstance(there, ast.Tuple):
+        elements = [there.elts[p] for p in known if p < len(there.elts)]
+        return tuple(replaced(site.file, element, "None") for element in elements)
+    if not isinstance(there, ast.Call | ast.Name | ast.Attribute):
+        return f"`out_shardings` of {place_of(site)} is not understood"
+    count, text = len(results_of(site)), site.file.source(there)  # one sharding for all results
+    listed = ", ".join("None" if place in known else text for place in range(count))
+    return (replaced(site.file, there, f"({listed})" if count > 1 else "None"),)
 
 
 def place_of(site: JitSite) -> str:

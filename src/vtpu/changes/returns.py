@@ -28,7 +28,7 @@ def returned(site: JitSite, call: StepCall | None, state: State) -> dict[str, Re
     Told by what the caller assigns the results to, by names (`new_params` is the next `params`), and by shapes.
     What is not told is left out.
     """
-    results = _results(site)
+    results = results_of(site)
     found = _by_targets(results, call) if call else {}
     taken = {r.node for r in found.values()}
     for place, result in enumerate(results):
@@ -80,7 +80,7 @@ def _stand_at(kinds: list[str], results: Sequence[str], at: int) -> bool:
     return list(results[at : at + len(kinds)]) == kinds and any("()" not in k for k in kinds)
 
 
-def _results(site: JitSite) -> list[ast.expr]:
+def results_of(site: JitSite) -> list[ast.expr]:
     """What the function returns, taken apart; nothing where it returns at several places."""
     function = site.function
     if function is None:

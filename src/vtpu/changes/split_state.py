@@ -19,6 +19,7 @@ from vtpu.changes.splitting import (
     HELPER,
     MESH_HELPER,
     NEW_MESH,
+    Cut,
     helpers,
     spec_text,
     split,
@@ -52,21 +53,19 @@ def data_axes_first(mesh: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
     return sorted(real, key=lambda axis: axis[0] not in _DATA_AXES)
 
 
-def split_state(
-    situation: Situation, state: State, arrays: Sequence[Taken], axis: str, size: int
-) -> Way | str:
+def split_state(situation: Situation, state: State, arrays: Sequence[Taken], cut: Cut) -> Way | str:
     """Arrays of the state split over an axis, or why that cannot be done."""
-    if not any(split_dimension(a, axis, size) is not None for a in arrays):
-        return f"no large array has a dimension that {size} devices along {axis!r} divide"
+    if not any(split_dimension(a, cut) is not None for a in arrays):
+        return f"no large array has a dimension that {cut.size} devices along {cut.axis!r} divide"
     if not situation.target.is_script:
-        return _function_split(situation, state, arrays, axis, size)
+        return _function_split(situation, state, arrays, cut)
     call = step_call(situation)
     if call is None:
         return "where the step is called was not found: look for its arguments there"
     mesh = mesh_text(call, state)
     if mesh is None:
         return f"what the mesh is called where {_where(call)} calls the step was not found"
-    return _script_split(situation, state, arrays, axis, call, mesh)
+    return _script_split(situation, state, arrays, cut, call, mesh)
 
 
 def mesh_text(call: StepCall, state: State) -> str | None:
@@ -104,12 +103,12 @@ def _where(call: StepCall) -> str:
 
 
 def _function_split(
-    situation: Situation, state: State, arrays: Sequence[Taken], axis: str, size: int
+    situation: Situation, state: State, arrays: Sequence[Taken], cut: Cut
 ) -> Way | str:
     site = situation.site
     if site is not None and site.keyword("in_shardings") is not None:
         return f"`in_shardings` of {place_of(site)} says how the arguments are spread: split them there"
-    changes = [c for a in arrays if (c := split(a, axis, size)) is not None]
+    changes = [c for a in arrays if (c := split(a, cut)) is not None]
     trees = {a.tree for a in arrays}
     edits = freed_results(site, None, state, trees)
     if isinstance(edits, str):
@@ -133,19 +132,19 @@ def _script_split(
     situation: Situation,
     state: State,
     arrays: Sequence[Taken],
-    axis: str,
+    cut: Cut,
     call: StepCall,
     mesh: str,
 ) -> Way | str:
     edits: list[Edit] = []
     for part in state.parts(arrays):
-        found = _split_part(call, part, mesh, axis)
+        found = _split_part(call, part, mesh, cut)
         if found is None:
             return f"where {part.tree} gets its value before {_where(call)} was not found"
         edits += found
     trees = {a.tree for a in arrays}
     jit = jit_split(
-        situation.site, call, state, trees, lambda value: f'{HELPER}({value}, {mesh}, "{axis}")'
+        situation.site, call, state, trees, lambda value: _shardings_text(value, mesh, cut)
     )
     if isinstance(jit, str):
         return jit
@@ -154,11 +153,11 @@ def _script_split(
     return Way(edits=(*needed, *edits, *jit), mesh=mesh)
 
 
-def _split_part(call: StepCall, part: Part, mesh: str, axis: str) -> tuple[Edit, ...] | None:
-    below = "" if part.is_whole else f", below={part.below!r}"
+def _split_part(call: StepCall, part: Part, mesh: str, cut: Cut) -> tuple[Edit, ...] | None:
+    below = part.below_text
 
     def shardings(value: str) -> str:
-        return f'{HELPER}({value}, {mesh}, "{axis}"{below})'
+        return _shardings_text(value, mesh, cut, below)
 
     value = call.argument(part.tree)
     is_uncut = not any(a.used_axes for a in part.arrays)  # else what makes them cuts them already
@@ -171,6 +170,11 @@ def _split_part(call: StepCall, part: Part, mesh: str, axis: str) -> tuple[Edit,
     return state_replaced(
         call, part.tree, lambda text: f"jax.device_put({text}, {shardings(text)})", early=True
     )
+
+
+def _shardings_text(value: str, mesh: str, cut: Cut, below: str = "") -> str:
+    exact = ", exact=True" if cut.exact else ""
+    return f'{HELPER}({value}, {mesh}, "{cut.axis}"{below}{exact})'
 
 
 def _created(file: SourceFile, made: ast.expr, shardings: _Shardings) -> Edit | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from vtpu.analysis.source.files import SourceFile
 from vtpu.changes.change import ArgumentChange
@@ -17,9 +18,10 @@ GROUP = "shard-state"
 
 HELPER = "split_shardings"
 _SOURCE = f'''
-def split_shardings(tree, mesh, axis, below=("",)):
+def split_shardings(tree, mesh, axis, below=("",), exact=False):
     """Shardings that split each large array of a tree over an axis of the mesh, along its largest dimension
-    that divides. Of a tree with `below` only what lies under these paths; the rest stays as it is.
+    that divides; with `exact` along one that has just the axis's size, as experts do, if there is one. Of a
+    tree with `below` only what lies under these paths; the rest stays as it is.
     """
     size = mesh.shape[axis]
 
@@ -31,7 +33,7 @@ def split_shardings(tree, mesh, axis, below=("",)):
         free = [d for d in range(array.ndim) if spec[d] is None and array.shape[d] % size == 0]
         is_asked = jax.tree_util.keystr(path).startswith(below)
         if is_asked and free and array.size >= {LEAST_ELEMENTS} and axis not in jax.tree.leaves(spec):
-            spec[max(free, key=lambda d: array.shape[d])] = axis
+            spec[max(free, key=lambda d: (exact and array.shape[d] == size, array.shape[d]))] = axis
         return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*spec))
 
     return jax.tree_util.tree_map_with_path(split, tree)
@@ -49,23 +51,41 @@ def over_devices(*spec):
 '''
 
 
-def split_dimension(array: Taken, axis: str, size: int) -> int | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """A way to split arrays: over which axis of the mesh, of which size. `exact`: rather along a dimension of
+    just that size than along the largest.
+    """
+
+    axis: str
+    size: int
+    exact: bool = False
+
+    def __str__(self) -> str:
+        """For people: `8 ways over 'data'`."""
+        along = f", along the dimension of {self.size} where there is one" if self.exact else ""
+        return f"{self.size} ways over {self.axis!r}{along}"
+
+
+def split_dimension(array: Taken, cut: Cut) -> int | None:
     """The dimension that the helper splits; None where it leaves an array as it is."""
+    axis, size = cut.axis, cut.size
     if array.elements < LEAST_ELEMENTS or axis in array.used_axes or array.axes is None:
         return None
     free = [
         d for d, n in enumerate(array.shape) if not array.axes[d] and n % size == 0 and n >= size
     ]
-    return max(free, key=lambda d: array.shape[d], default=None)
+    rank = {d: (cut.exact and array.shape[d] == size, array.shape[d]) for d in free}
+    return max(free, key=lambda d: rank[d], default=None)
 
 
-def split(array: Taken, axis: str, size: int) -> ArgumentChange | None:
+def split(array: Taken, cut: Cut) -> ArgumentChange | None:
     """The argument split over an axis; None where it stays as it is."""
-    dimension = split_dimension(array, axis, size)
+    dimension = split_dimension(array, cut)
     if dimension is None or array.axes is None:
         return None
     axes = list(array.axes)
-    axes[dimension] = (axis,)
+    axes[dimension] = (cut.axis,)
     return ArgumentChange(path=array.path, spec=spec_of(axes))
 
 
@@ -79,12 +99,12 @@ def spec_text(spec: Iterable[object]) -> str:
     return ", ".join(map(repr, spec))
 
 
-def saved_bytes(arrays: Iterable[Taken], axis: str, size: int) -> int:
+def saved_bytes(arrays: Iterable[Taken], cut: Cut) -> int:
     """Bytes that a device no longer holds; twice where the old and the new array are there together."""
     found = 0
     for array in arrays:
-        if split_dimension(array, axis, size) is not None:
-            found += (array.bytes - array.bytes // size) * (1 if array.is_donated else 2)
+        if split_dimension(array, cut) is not None:
+            found += (array.bytes - array.bytes // cut.size) * (1 if array.is_donated else 2)
     return found
 
 

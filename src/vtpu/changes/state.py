@@ -81,6 +81,11 @@ class Part:
         return self.below == ("",)
 
     @property
+    def below_text(self) -> str:
+        """The argument of a helper function that names it; empty where it is the whole argument."""
+        return "" if self.is_whole else f", below={self.below!r}"
+
+    @property
     def name(self) -> str:
         """Its name for people: `params`, `state.opt_state`."""
         return ", ".join(self.tree + path for path in self.below)

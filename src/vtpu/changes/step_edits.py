@@ -31,7 +31,7 @@ def results_wrapped(
     edits: list[Edit] = []
     for part in parts:
         begin, end = site.file.span(found[part.tree].node)
-        after = f", {more}{below_text(part)})"
+        after = f", {more}{part.below_text})"
         edits.append(
             Wrap(file=site.file.name, begin=begin, end=end, before=f"{function}(", after=after)
         )
@@ -69,8 +69,3 @@ def with_compiler_option(site: JitSite, name: str, value: bool) -> Edit | None:
     if not isinstance(known, dict) or name in known:
         return None
     return site.with_keyword("compiler_options", repr({**known, name: value}))
-
-
-def below_text(part: Part) -> str:
-    """The argument of a helper function that names a part of a tree."""
-    return "" if part.is_whole else f", below={part.below!r}"

@@ -23,6 +23,7 @@ from vtpu.program.shapes import ArrayShape
 KIND = "accumulate"
 _PARTS = (2, 4, 8)
 _LEAST_SHARE = 0.05  # of the program's memory that activations take; less is not worth a loop
+_TELLING = 64  # smaller batches have the size of much else: heads, experts, layers
 _ACTIVATIONS = (Role.FORWARD, Role.BACKWARD, Role.RECOMPUTED)
 
 _HELPER = "accumulated"
@@ -238,14 +239,14 @@ def _activations(situation: Situation) -> int | None:
 
 
 def _compares_examples(situation: Situation, state: State, batch: Batch) -> bool:
-    """Whether the program has arrays of the batch by the batch, and nothing else has its size."""
+    """Whether the program has matrices of the batch by the batch, and nothing else has its size."""
     module = situation.program.module
     others = {n for a in state.arrays for n in a.shape[a in batch.arrays :]}
-    if module is None or batch.size in others or batch.size < 2:
+    local = batch.size // batch.cut
+    if module is None or local < _TELLING or others & {batch.size, local}:
         return False
-    sizes = {batch.size, batch.size // batch.cut}
-    shapes = [i.shape for i in module.by_id.values()]
-    return any(isinstance(s, ArrayShape) and sum(d in sizes for d in s.dims) > 1 for s in shapes)
+    shapes = [i.shape for i in module.by_id.values() if isinstance(i.shape, ArrayShape)]
+    return any(len(s.dims) == 2 and set(s.dims) <= {batch.size, local} for s in shapes)
 
 
 PROPOSAL = Proposal(

@@ -14,7 +14,6 @@ from vtpu.changes.split_state import Way, names_of
 from vtpu.changes.state import State, Taken, read_state
 from vtpu.changes.step_calls import StepCall, step_call
 from vtpu.changes.step_edits import (
-    below_text,
     first_lines,
     results_wrapped,
     with_compiler_option,
@@ -97,7 +96,7 @@ def _way(situation: Situation, state: State, arrays: tuple[Taken, ...]) -> Way |
     put_back = results_wrapped(site, call, state, parts, _HELPER, _HOST)
     if isinstance(put_back, str):
         return put_back
-    lines = [f"{p.tree} = {_HELPER}({p.tree}, {_DEVICE}{below_text(p)})" for p in parts]
+    lines = [f"{p.tree} = {_HELPER}({p.tree}, {_DEVICE}{p.below_text})" for p in parts]
     fetched = first_lines(site, *lines)
     if fetched is None:
         return "the function has no place for a statement before its first one"
@@ -125,7 +124,7 @@ def _placed(call: StepCall, state: State) -> tuple[Edit, ...] | None:
     """The state put into host memory once, before the loop."""
     edits: list[Edit] = []
     for part in state.parts(state.optimizer):
-        more = f"{_HOST}{below_text(part)}"
+        more = f"{_HOST}{part.below_text}"
         found = state_replaced(
             call, part.tree, lambda text, more=more: f"{_HELPER}({text}, {more})", early=True
         )

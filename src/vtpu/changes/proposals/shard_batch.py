@@ -20,7 +20,7 @@ from vtpu.changes.split_state import (
     placed,
     split_state,
 )
-from vtpu.changes.splitting import saved_bytes, spec_text
+from vtpu.changes.splitting import Cut, saved_bytes, spec_text
 from vtpu.changes.state import Batch, State, Taken, find_batch, read_state
 from vtpu.changes.step_calls import StepCall, step_call
 
@@ -76,7 +76,8 @@ def _with_state(
     """The same with parameters and optimizer state split over the new mesh, instead of a copy on each device."""
     arrays = (*state.parameters, *state.optimizer)
     axis, size = axes[0]
-    rest = split_state(situation, state, arrays, axis, size)
+    cut = Cut(axis=axis, size=size)
+    rest = split_state(situation, state, arrays, cut)
     if isinstance(rest, str):
         return
     alone = _change(situation, batch, axes, way)
@@ -90,7 +91,7 @@ def _with_state(
         advice="; ".join(filter(None, (way.advice, rest.advice))),
         group=KIND,
         caution=f"{alone.caution}; each use gathers the parameters first, which takes time on the links",
-        expected_bytes=(alone.expected_bytes or 0) + saved_bytes(arrays, axis, size),
+        expected_bytes=(alone.expected_bytes or 0) + saved_bytes(arrays, cut),
         expected_s=alone.expected_s,
     )
 

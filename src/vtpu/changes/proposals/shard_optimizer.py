@@ -11,7 +11,7 @@ from vtpu.changes.proposal import Proposal
 from vtpu.changes.returns import returned
 from vtpu.changes.situation import Situation
 from vtpu.changes.split_state import data_axes_first, mesh_of, names_of, placed, split_state
-from vtpu.changes.splitting import GROUP, saved_bytes
+from vtpu.changes.splitting import GROUP, Cut, saved_bytes
 from vtpu.changes.state import State, read_state
 from vtpu.changes.step_calls import step_call
 
@@ -35,19 +35,20 @@ def _change(situation: Situation, state: State) -> Change | NotApplicable:
     if isinstance(kept, str):
         return NotApplicable(kind=KIND, reason=kept)
     axis, size = data_axes_first(mesh_of(situation, state))[0]
-    way = split_state(situation, state, state.optimizer, axis, size)
+    cut = Cut(axis=axis, size=size)
+    way = split_state(situation, state, state.optimizer, cut)
     if isinstance(way, str):
         return NotApplicable(kind=KIND, reason=way)
     return Change(
         kind=KIND,
-        title=f"split {names_of(state, state.optimizer)} {size} ways over {axis!r}",
+        title=f"split {names_of(state, state.optimizer)} {cut}",
         numerics=Numerics.TOLERANCE,
         edits=(*way.edits, *kept),
         arguments=way.arguments,
         advice=way.advice,
         group=GROUP,
         caution="each step gathers the new parameters; what reads the optimizer state elsewhere gets split arrays",
-        expected_bytes=saved_bytes(state.optimizer, axis, size),
+        expected_bytes=saved_bytes(state.optimizer, cut),
     )
 
 

@@ -8,7 +8,7 @@ from vtpu.changes.change import Change, NotApplicable, Numerics
 from vtpu.changes.proposal import Proposal
 from vtpu.changes.situation import Situation
 from vtpu.changes.split_state import data_axes_first, mesh_of, names_of, split_state
-from vtpu.changes.splitting import GROUP, saved_bytes
+from vtpu.changes.splitting import GROUP, Cut, saved_bytes, split_dimension
 from vtpu.changes.state import State, Taken, read_state
 
 KIND = "shard-parameters"
@@ -31,21 +31,26 @@ def propose(situation: Situation) -> Iterable[Change | NotApplicable]:
 
 
 def _variants(situation: Situation, state: State) -> Iterable[Change | NotApplicable]:
+    both = (*state.parameters, *state.optimizer)
     for axis, size in data_axes_first(mesh_of(situation, state))[:_MOST_AXES]:
-        yield _change(situation, state, (*state.parameters, *state.optimizer), axis, size)
+        cut = Cut(axis=axis, size=size)
+        yield _change(situation, state, both, cut)
+        exact = Cut(axis=axis, size=size, exact=True)
+        if any(split_dimension(a, cut) != split_dimension(a, exact) for a in both):
+            yield _change(situation, state, both, exact)
         if state.optimizer:
-            yield _change(situation, state, state.parameters, axis, size)
+            yield _change(situation, state, state.parameters, cut)
 
 
 def _change(
-    situation: Situation, state: State, arrays: tuple[Taken, ...], axis: str, size: int
+    situation: Situation, state: State, arrays: tuple[Taken, ...], cut: Cut
 ) -> Change | NotApplicable:
-    way = split_state(situation, state, arrays, axis, size)
+    way = split_state(situation, state, arrays, cut)
     if isinstance(way, str):
         return NotApplicable(kind=KIND, reason=way)
     return Change(
         kind=KIND,
-        title=f"split {names_of(state, arrays)} {size} ways over {axis!r}",
+        title=f"split {names_of(state, arrays)} {cut}",
         numerics=Numerics.TOLERANCE,
         edits=way.edits,
         arguments=way.arguments,
@@ -53,14 +58,15 @@ def _change(
         group=GROUP,
         caution="each use gathers the parameters first, which takes time on the links; what reads them "
         "elsewhere (checkpoints, evaluation) gets split arrays",
-        expected_bytes=saved_bytes(arrays, axis, size),
+        expected_bytes=saved_bytes(arrays, cut),
     )
 
 
 PROPOSAL = Proposal(
     kind=KIND,
     what="Parameters, and with them the optimizer state, split over an axis of the mesh along the largest "
-    "dimension of each array that divides (fully sharded data parallelism), instead of a copy on each device.",
+    "dimension of each array that divides (fully sharded data parallelism), instead of a copy on each device; also along a dimension that has just "
+    "the axis's size, as experts do.",
     applies="The program runs on a mesh, and large parameters are whole along one of its axes.",
     numerics="Equal within tolerance: gradients are summed in another order.",
     propose=propose,
