@@ -19,7 +19,9 @@ from vtpu.program.memory import AllocationKind, ProgramMemory
 from vtpu.program.modules import Module
 from vtpu.program.op_names import Phase, phase_of
 
-_STATE = (Role.PARAMETER, Role.OPTIMIZER, Role.CACHE)
+STATE = (Role.PARAMETER, Role.OPTIMIZER, Role.CACHE)
+"""Roles of what a program that updates it has no more use for."""
+
 _UNLIKELY = (Role.BATCH, Role.KEY)
 
 
@@ -85,7 +87,7 @@ def could_be_donated(
     found: list[Argument] = []
     for argument in free:
         key = (str(argument.item.shape), argument.item.bytes)
-        if outputs[key] and judge(argument):
+        if outputs[key] and argument.item.role is not Role.KEY and judge(argument):
             outputs[key] -= 1
             found.append(argument)
     return tuple(sorted(found, key=lambda a: a.number))
@@ -119,7 +121,7 @@ def _outputs(usage: MemoryUsage) -> list[MemoryItem]:
 
 def _unlikeliness(argument: Argument) -> tuple[bool, bool, int]:
     role = argument.item.role
-    return role in _UNLIKELY, role not in _STATE, argument.number
+    return role in _UNLIKELY, role not in STATE, argument.number
 
 
 class _Judge:
@@ -127,14 +129,14 @@ class _Judge:
 
     def __init__(self, module: Module, arguments: tuple[Argument, ...]) -> None:
         is_training = any(phase_of(i.op_name) is Phase.BACKWARD for i in module.by_id.values())
-        has_state = any(a.is_updated and a.item.role in _STATE for a in arguments)
+        has_state = any(a.is_updated and a.item.role in STATE for a in arguments)
         self._knows_state = is_training or has_state
 
     def __call__(self, argument: Argument) -> bool:
         role = argument.item.role
         if not argument.is_updated or role in _UNLIKELY:
             return False
-        return role in _STATE or self._knows_state
+        return role in STATE or self._knows_state
 
 
 # ---- what is not alike -------------------------------------------------------------------------

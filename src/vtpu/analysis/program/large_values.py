@@ -18,7 +18,7 @@ from math import prod
 from vtpu.analysis.program.memory import MemoryItem, MemoryUsage
 from vtpu.program.memory import AllocationKind
 from vtpu.program.modules import Instruction, Module
-from vtpu.program.shapes import ArrayShape, leaves
+from vtpu.program.shapes import ArrayShape, Shape, leaves
 
 _LEAST_CLASSES = 1024  # of logits: fewer are no vocabulary
 _LEAST_KEYS = 512
@@ -152,13 +152,20 @@ def _kind(module: Module, softmax: _Softmax) -> ValueKind | None:
     products = [_factors(module, i) for i in module.by_id.values() if _makes(i, softmax)]
     has_matrix = any(_is_matrix_with(softmax.size, f) for factors in products for f in factors)
     is_batched = len(_large(softmax.dims)) > 2
-    is_square = (
-        is_batched and softmax.queries == softmax.size
-    )  # keys that all heads share are a matrix
-    if has_matrix and not (is_square and not matrices_with(module, softmax.size)):
+    if has_matrix and not (is_batched and _are_keys(module, softmax)):
         return ValueKind.LOGITS if softmax.size >= _LEAST_CLASSES else None
     is_whole = softmax.queries * _FEWEST_BLOCKS > softmax.size >= _LEAST_KEYS
     return ValueKind.SCORES if is_whole and is_batched and products else None
+
+
+def _are_keys(module: Module, softmax: _Softmax) -> bool:
+    """Whether a matrix `[d, size]` are keys that all heads share, and no weights: no argument has that size.
+
+    A chip has a part of an argument that is sharded, and multiplies with the whole.
+    """
+    sizes = {d for p in module.parameters() for d in _matrix_dims(p.shape)}
+    parts = range(1, max(1, len(module.devices)) + 1)
+    return not any(softmax.size == size * part for size in sizes for part in parts)
 
 
 def _makes(product: Instruction, softmax: _Softmax) -> bool:
@@ -255,10 +262,6 @@ def _is_range(module: Module, number: int) -> bool:
     return False
 
 
-def matrices_with(module: Module, size: int) -> list[str]:
-    """The user's names of matrices among the arguments that have a dimension of `size`."""
-    return [
-        p.op_name or p.name
-        for p in module.parameters()
-        if any(isinstance(s, ArrayShape) and len(s.dims) > 1 and size in s.dims for _, s in leaves(p.shape))
-    ]  # fmt: skip
+def _matrix_dims(shape: Shape) -> set[int]:
+    arrays = [s for _, s in leaves(shape) if isinstance(s, ArrayShape)]
+    return {d for s in arrays if len(s.dims) > 1 for d in s.dims}

@@ -26,10 +26,10 @@ _MOST_CALLS = 32  # enough to tell, and runs may have millions
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """Arrays of one shape: how many die after a typical call, and how many of these earlier calls made."""
+    """Arrays of one shape: how many are alive when a typical call begins, how many of these die after it."""
 
-    count: int
-    own: int
+    alive: int
+    died: int
 
 
 class _Event(NamedTuple):
@@ -44,19 +44,17 @@ class _Event(NamedTuple):
 
 @dataclass(slots=True)
 class _Call:
-    """What was alive when a call began, by buffer, and what of it died in time."""
+    """The shapes of what was alive when a call began, by buffer, and what of it died in time."""
 
-    alive: Mapping[int, tuple[str, bool]]
+    alive: Mapping[int, str]
     closed: set[str] = field(default_factory=set[str])
     needed: set[int] = field(default_factory=set[int])
     died: Counter[str] = field(default_factory=Counter[str])
-    own: Counter[str] = field(default_factory=Counter[str])
 
     def free(self, buffer: int) -> None:
-        shape, is_own = self.alive.get(buffer, ("", False))
+        shape = self.alive.get(buffer, "")
         if shape and shape not in self.closed and buffer not in self.needed:
             self.died[shape] += 1
-            self.own[shape] += is_own
 
 
 def released_after(recording: Recording, programs: Iterable[int], device: int) -> Mapping[str, Released] | None:  # fmt: skip
@@ -70,10 +68,11 @@ def released_after(recording: Recording, programs: Iterable[int], device: int) -
     if not calls:
         return None
     shapes = {shape for call in calls for shape in call.died}
+    alive = [Counter(call.alive.values()) for call in calls]
     return {
         shape: Released(
+            median_low(counts[shape] for counts in alive),
             median_low(call.died[shape] for call in calls),
-            median_low(call.own[shape] for call in calls),
         )
         for shape in shapes
     }
@@ -88,7 +87,7 @@ def _calls(recording: Recording, own: set[int], device: int) -> list[_Call]:
     if len(begins) < 2:
         return []
     taken = {p.number: _taken(p) for p in recording.programs}
-    alive = _Alive(recording, own, device, int(rows[begins[0]]))
+    alive = _Alive(recording, device, int(rows[begins[0]]))
     found: list[_Call] = []
     for begin, end in pairwise(begins):
         call = _Call(dict(alive.buffers))
@@ -124,18 +123,17 @@ def _follow(call: _Call, event: _Event, taken: Mapping[int, set[str]]) -> None:
 
 
 class _Alive:
-    """What is alive on a device: of each buffer its shape, and whether the program made it."""
+    """The shapes of what is alive on a device, by buffer."""
 
-    def __init__(self, recording: Recording, own: set[int], device: int, row: int) -> None:
-        self._recording, self._own = recording, own
+    def __init__(self, recording: Recording, device: int, row: int) -> None:
+        self._recording = recording
         before = recording.events[alive_rows(recording, device, row)]
-        self.buffers: dict[int, tuple[str, bool]] = {}
+        self.buffers: dict[int, str] = {}
         for fields in before[list(_Event._fields)].tolist():
             self.follow(_Event(*fields))
 
     def follow(self, event: _Event) -> None:
         if event.kind == EventKind.ALLOCATE:
-            shape = shape_text(self._recording, event.detail)
-            self.buffers[event.subject] = (shape, event.program in self._own)
+            self.buffers[event.subject] = shape_text(self._recording, event.detail)
         elif event.kind == EventKind.FREE:
             self.buffers.pop(event.subject, None)

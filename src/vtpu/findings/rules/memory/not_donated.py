@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from vtpu.analysis.program.argument_roles import tree_of
-from vtpu.analysis.program.donation import Argument, could_be_donated
+from vtpu.analysis.program.donation import STATE, Argument, could_be_donated
 from vtpu.analysis.program.memory import MemoryItem
-from vtpu.analysis.run.definitions import definition_of
+from vtpu.analysis.run.definitions import definition_of, is_operation
 from vtpu.analysis.run.memory import local_devices
-from vtpu.analysis.run.released import released_after
+from vtpu.analysis.run.released import Released, released_after
 from vtpu.analysis.source_lines import UNKNOWN_LINE
 from vtpu.evidence import Basis
 from vtpu.findings.finding import Cost, Evidence, Finding, count, hbm_bytes
@@ -53,7 +53,8 @@ def donatable_items(subject: ProgramSubject, dies: Dies | None = None) -> list[M
 
 def _finding(subject: ProgramSubject, dies: Dies | None) -> Iterator[Finding]:
     record = subject.record
-    trees = {} if record and record.donation_is_off else donatable(subject, dies)
+    cannot = record is not None and (record.donation_is_off or is_operation(record))
+    trees = {} if cannot else donatable(subject, dies)
     if not trees:
         return
     size = sum(trees.values())
@@ -87,20 +88,32 @@ def _dying(subject: RunSubject, program: ProgramSubject) -> Dies | None:
         return None
     same = (p for p in subject.recording.programs if p.key == record.key)
     released = released_after(subject.recording, [p.number for p in same], devices[0])
-    if released is None:
-        return None
-    used: Counter[str] = Counter()
+    return None if released is None else _Dying(released, record.parameter_shapes).dies
 
-    def dies(argument: Argument) -> bool:
-        shape = str(argument.item.shape).partition("{")[0]
-        found = released.get(shape)
-        enough = 0 if found is None else found.count if argument.is_updated else found.own
-        if used[shape] >= enough:
+
+class _Dying:
+    """Judges arguments by what dies after calls, of each shape as many as do."""
+
+    def __init__(self, released: Mapping[str, Released], shapes: Iterable[str]) -> None:
+        self._released = released
+        self._taken = Counter(shape.partition("{")[0] for shape in shapes)
+        self._used: Counter[str] = Counter()
+
+    def dies(self, argument: Argument) -> bool:
+        shape = argument.item.shape_text
+        if self._used[shape] >= self._count(argument, shape):
             return False
-        used[shape] += 1
+        self._used[shape] += 1
         return True
 
-    return dies
+    def _count(self, argument: Argument, shape: str) -> int:
+        """How many arguments of a shape die: none where all that do may be others, results for instance."""
+        found = self._released.get(shape)
+        if found is None:
+            return 0
+        are_arguments = self._taken[shape] > found.alive - found.died
+        is_state = argument.is_updated and argument.item.role in STATE
+        return found.died if are_arguments or is_state else 0
 
 
 RULE = Rule(
@@ -113,7 +126,8 @@ RULE = Rule(
     change="Name the arguments that are not used after the call in `donate_argnames` or "
     "`donate_argnums` of `jax.jit`.",
     limits="A run shows which arrays die after the calls of a program, by their shapes: of several arguments "
-    "of one shape it does not show which. Of a function that was only compiled, or called once, arguments "
+    "of one shape it does not show which, and where results of that shape die too, nothing is told. Operations that "
+    "run outside of jit cannot donate and are left out. Of a function that was only compiled, or called once, arguments "
     "count that it updates element by element or writes into and that are state by their names (params, "
     "optimizer state, caches) or by what else the program does; whether the caller needs them later "
     "is not seen there. Updates within a loop that stacks its results are missed without a run.",

@@ -1,4 +1,4 @@
-"""Programs that do not fit, and runs that failed for want of HBM."""
+"""Programs that need more HBM than there is."""
 
 from __future__ import annotations
 
@@ -6,17 +6,14 @@ from collections.abc import Iterable
 
 from vtpu.analysis.program.memory import MemoryItem
 from vtpu.analysis.program.out_of_memory import HbmFailure
-from vtpu.analysis.run.failures import MemoryFailure
 from vtpu.analysis.source_lines import UNKNOWN_LINE, SourceLine
-from vtpu.evidence import Basis
 from vtpu.findings.finding import Cost, Evidence, Finding, Severity, hbm_bytes
 from vtpu.findings.rule import Group, Rule
 from vtpu.findings.subjects import ProgramSubject, RunSubject
 from vtpu.program.memory import AllocationKind
-from vtpu.units import counted, format_bytes
+from vtpu.units import format_bytes
 
 _MOST_BUFFERS = 5
-_MOST_FAILURES = 3
 _WORDS = {
     AllocationKind.ARGUMENT: "arguments",
     AllocationKind.OUTPUT: "results",
@@ -32,17 +29,12 @@ def in_program(subject: ProgramSubject) -> Iterable[Finding]:
 
 
 def in_run(subject: RunSubject) -> Iterable[Finding]:
-    """Programs that do not fit, and requests of memory that failed."""
+    """Programs of a run that do not fit."""
     # where the user's own code goes on in spite of it, it is no end
     survived = subject.recording.exit_code == 0
     severity = Severity.MEDIUM if survived else Severity.CRITICAL
     for program in subject.programs:
         yield from _of_program(program, severity)
-    for failure in _different(subject.summary.failures):
-        yield _of_failure(failure, subject.recording.run.hbm_bytes, severity)
-
-
-# ---- programs ----------------------------------------------------------------------------------
 
 
 def _of_program(subject: ProgramSubject, severity: Severity) -> Iterable[Finding]:
@@ -118,80 +110,19 @@ def _first_line(failure: HbmFailure) -> SourceLine:
     return next((i.line for i in failure.largest if i.line.line), UNKNOWN_LINE)
 
 
-# ---- runs --------------------------------------------------------------------------------------
-
-
-def _different(failures: Iterable[MemoryFailure]) -> list[MemoryFailure]:
-    """The first failure of each line and program."""
-    found: dict[object, MemoryFailure] = {}
-    for failure in failures:
-        found.setdefault((failure.line, failure.program, failure.is_reservation), failure)
-    return list(found.values())[:_MOST_FAILURES]
-
-
-def _of_failure(failure: MemoryFailure, limit: int, severity: Severity) -> Finding:
-    wanted, free = format_bytes(failure.wanted_bytes), format_bytes(failure.free_bytes)
-    what = f"temporaries of {failure.program}" if failure.is_reservation else "an array"
-    if failure.is_fragmentation:
-        lack = f"{free} are free, but not in one piece"
-    else:
-        lack = f"{free} of {format_bytes(limit)} HBM are free"
-    short = max(0, failure.wanted_bytes - failure.free_bytes)
-    return Finding(
-        rule=RULE.slug,
-        severity=severity,
-        title=f"out of memory: no room for {wanted} for {what}; {lack}",
-        change=_change_of_run(failure),
-        evidence=(
-            Evidence(what="asked for", amount=hbm_bytes(failure.wanted_bytes, Basis.SIMULATED)),
-            Evidence(what="free", amount=hbm_bytes(failure.free_bytes, Basis.SIMULATED)),
-            Evidence(
-                what="largest free piece",
-                amount=hbm_bytes(failure.largest_free_bytes, Basis.SIMULATED),
-            ),
-            *(
-                Evidence(
-                    what=f"{counted(group.count, 'array')} {group.shape}",
-                    amount=hbm_bytes(group.bytes, Basis.SIMULATED),
-                    line=group.line,
-                )
-                for group in failure.alive[:_MOST_BUFFERS]
-            ),
-        ),
-        cost=Cost(hbm=hbm_bytes(short, Basis.SIMULATED) if short else None),
-        line=failure.line,
-        program=failure.program or "",
-    )
-
-
-def _change_of_run(failure: MemoryFailure) -> str:
-    sure = (w for w in failure.what_ifs or () if w.kind != "freeing unused arrays")
-    helps = [w for w in sure if w.avoids_failure]
-    if helps:
-        return f"what a replay of the run shows to help: {helps[0].what}"
-    if failure.is_fragmentation:
-        return "make the large arrays first, and free what lies between the free pieces before this line"
-    held = failure.alive[0] if failure.alive else None
-    what = (
-        f"the largest are {counted(held.count, 'array')} {held.shape}" if held else "there are none"
-    )
-    return f"free arrays before this line, or shard them over more chips: {what}"
-
-
 RULE = Rule(
     code="M100",
     slug="over-the-limit",
     group=Group.MEMORY,
-    title="A program needs more HBM than there is, or a run failed for want of it",
-    why="A program needs its arguments, its results and its temporaries in HBM at once, beside whatever "
-    "arrays the run keeps alive. What does not fit does not run. The compiler's message calls all of it "
-    "temporaries; which kind it is decides what can help.",
+    title="A program needs more HBM than there is",
+    why="A program needs its arguments, its results and its temporaries in HBM at once. What does not fit does not "
+    "run. The compiler's message calls all of it temporaries; which kind it is decides what can help.",
     change="Where arguments and results alone are too much: shard, donate, a smaller type, host memory. "
-    "Where it is temporaries: a smaller batch, `jax.checkpoint`, blocks instead of the whole. Where the "
-    "run keeps arrays: let them go before.",
-    limits="Of a program that the compiler gave up early there is no list of buffers. Kernels that need more "
-    "VMEM than there is are another matter. A failure that the program itself caught and survived is no "
-    "more than medium.",
+    "Where it is temporaries: a smaller batch, `jax.checkpoint`, blocks instead of the whole.",
+    limits="Of a program that the compiler gave up early there is no list of buffers, and nothing is told. Kernels "
+    "that need more VMEM than there is are another matter, as are programs that fit alone but not beside the "
+    "arrays of a run (no-room-for-program, fragmentation). A failure that the script itself caught and survived "
+    "is no more than medium.",
     fixes=(
         "donate", "batch-size", "accumulate", "checkpoint", "offload", "shard-parameters",
         "shard-optimizer", "shard-batch", "chunked-loss", "optimizer-in-host-memory", "parameter-dtype",
