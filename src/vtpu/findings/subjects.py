@@ -15,6 +15,7 @@ from vtpu.analysis.run.loop import Loop, loop_of
 from vtpu.analysis.run.programs import ProgramSummary, need_bytes
 from vtpu.analysis.run.recompiles import Recompile, recompiles_of
 from vtpu.analysis.run.step_if import step_if
+from vtpu.analysis.run.step_time import find_steps
 from vtpu.analysis.run.summary import RunSummary
 from vtpu.analysis.run.virtual_clock import VirtualRun, run_on_clock
 from vtpu.analysis.source.files import SourceFiles
@@ -121,9 +122,10 @@ class RunSubject:
         time = self.summary.time
         if time is None or time.step is None:
             return None
-        program, speed = time.step.steps.program, time.host_speed
-        now = step_if(self.recording, self.recording.events, program, self.times, speed)
-        return max(0.0, now - step_if(self.recording, events, program, self.times, speed))
+        program = time.step.steps.program
+        now = find_steps(self.recording, self.virtual_run, program).median_s
+        then = step_if(self.recording, events, program, self.times, self.host_speed)
+        return max(0.0, now - then)
 
     @cached_property
     def recompiled(self) -> tuple[tuple[ProgramSummary, tuple[Recompile, ...]], ...]:

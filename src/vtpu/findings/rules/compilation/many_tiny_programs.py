@@ -10,7 +10,7 @@ from vtpu.analysis.run.eager import eager_executions
 from vtpu.analysis.run.host_time import host_seconds
 from vtpu.analysis.run.loop import Loop, Repeated, repeated
 from vtpu.evidence import Basis
-from vtpu.findings.finding import Cost, Evidence, Finding, Severity, count, seconds
+from vtpu.findings.finding import Cost, Evidence, Finding, count, seconds
 from vtpu.findings.rule import Group, Rule
 from vtpu.findings.severity import by_share
 from vtpu.findings.subjects import RunSubject
@@ -41,7 +41,7 @@ def _finding(
     lost = min(host_s, _idle_s(subject))
     return Finding(
         rule=RULE.slug,
-        severity=max(by_share(lost, subject.step_s), Severity.LOW),
+        severity=by_share(lost, subject.step_s),
         title=f"{per_step} operations outside jit in each step, {format_seconds(host_s)} of the host's time in a step of "
         f"{format_seconds(subject.step_s or 0.0)}",
         change=f"put what {quoted(subject.files.text(lines[0].line))} and its like do into the jitted step, or into one "

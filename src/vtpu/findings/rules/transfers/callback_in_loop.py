@@ -85,7 +85,7 @@ def _repeated(subject: RunSubject, use: CallbackUse) -> Iterable[Finding]:
     kinds = ", ".join(dict.fromkeys(_word(callback.kind) for callback in found))
     yield Finding(
         rule=RULE.slug,
-        severity=min(max(by_share(cost, subject.step_s), Severity.LOW), Severity.MEDIUM),
+        severity=min(by_share(cost, subject.step_s), Severity.MEDIUM),
         title=f"{program.name} calls the host in each of {use.executions} executions ({kinds}): "
         f"{format_seconds(cost)} and {format_bytes(use.bytes // use.executions)} each time",
         change=f"take what is for debugging out of the program; else {_SAYS_LESS}",

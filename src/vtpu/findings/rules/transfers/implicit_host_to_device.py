@@ -54,7 +54,7 @@ def _finding(subject: RunSubject, line: Repeated) -> Finding:
     what = counted(round(line.per_step), "number") if line.per_step >= 2 else "a number"
     return Finding(
         rule=RULE.slug,
-        severity=max(min(by_share(cost, subject.step_s), _worst(subject)), Severity.LOW),
+        severity=min(by_share(cost, subject.step_s), _worst(subject)),
         title=f"{quoted(text) if text else 'a line'} sends {what} to the device {in_steps(line)}",
         change="run what the loop does under one `jax.jit`, where numbers become constants of the program; "
         "or make an array of the number once, before the loop",
