@@ -21,8 +21,6 @@ class When(StrEnum):
     COLLECTIVE_MATMUL = (
         "collective-matmul"  # products that are split into steps with their collectives
     )
-    EXPOSED_GATHER = "exposed-gather"  # the core waits for all-gathers or reduce-scatters
-    EXPOSED_ALL_REDUCE = "exposed-all-reduce"  # the core waits for all-reduces
     COLLECTIVES = "collectives"  # any
     PRODUCTS = "products"  # products take much of the step
 

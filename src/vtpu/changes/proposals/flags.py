@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from vtpu.changes.change import Change, NotApplicable, Numerics
 from vtpu.changes.flags import Flag, When, all_flags
-from vtpu.changes.goal import Goal
 from vtpu.changes.jit_sites import JitSite, is_jit_name
 from vtpu.changes.names import qualified
 from vtpu.changes.proposal import Proposal
@@ -20,7 +19,6 @@ KIND = "flags"
 _ALGORITHM = "xla_tpu_buffer_assignment_algorithm"
 _VMEM = "xla_tpu_scoped_vmem_limit_kib"
 _KEYWORD = "compiler_options"
-_LEAST_WAIT = 0.02  # of the step: what the core waits for collectives
 _LEAST_PRODUCTS = 0.3  # of the step
 _VMEM_TO_LEAVE = 0.8  # of a chip's VMEM: the compiler needs some for what it prefetches
 
@@ -54,7 +52,6 @@ def _changes(situation: Situation, site: JitSite) -> Iterator[Change]:
                 group=f"flag {next(iter(options))}",
                 caution=f"{flag.what}; {flag.caution}. {flag.source}",
                 expected_bytes=_saved_bytes(situation.program, flag),
-                expected_s=_waited_s(situation.program, flag),
             )
 
 
@@ -104,22 +101,6 @@ def _saved_bytes(program: ProgramSubject, flag: Flag) -> float | None:
     return sum(b for _, b in _packings(program)) if flag.when is When.FRAGMENTATION else None
 
 
-def _waited_s(program: ProgramSubject, flag: Flag) -> float | None:
-    """What the core waits for, and might not: half of it, as an estimate to order candidates by."""
-    kinds = _WAITED.get(flag.when)
-    return _exposed(program, *kinds) / 2 if kinds and Goal.SPEED in flag.goals else None
-
-
-def _exposed(program: ProgramSubject, *kinds: str) -> float:
-    """How long the core waits for collectives of some kinds in a step."""
-    time = program.report.time
-    return sum(c.exposed_s for c in time.communications if c.kind in kinds) if time else 0.0
-
-
-def _waits(program: ProgramSubject, when: When) -> bool:
-    return _exposed(program, *_WAITED[when]) > _LEAST_WAIT * (program.step_s or 0.0)
-
-
 def _has_steps(program: ProgramSubject) -> bool:
     """Whether products are done in steps: the partitioner names their loops so."""
     computations = program.module.computations.values() if program.module else ()
@@ -142,15 +123,9 @@ def _shown(value: str | int | bool) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-_WAITED = {
-    When.EXPOSED_GATHER: ("all-gather", "reduce-scatter"),
-    When.EXPOSED_ALL_REDUCE: ("all-reduce",),
-}
 _CONDITIONS: Mapping[When, Callable[[ProgramSubject], bool]] = {
     When.FRAGMENTATION: lambda program: bool(_packings(program)),
     When.COLLECTIVE_MATMUL: _has_steps,
-    When.EXPOSED_GATHER: lambda program: _waits(program, When.EXPOSED_GATHER),
-    When.EXPOSED_ALL_REDUCE: lambda program: _waits(program, When.EXPOSED_ALL_REDUCE),
     When.COLLECTIVES: _has_collectives,
     When.PRODUCTS: _has_products,
 }
@@ -160,7 +135,7 @@ PROPOSAL = Proposal(
     what="`compiler_options` of `jax.jit`: the packing of the heap, collective matmuls, asynchronous "
     "collectives, scheduling for memory, the limit of scoped VMEM.",
     applies="The program has what a flag concerns: a heap that another algorithm packs better, products in "
-    "steps, collectives that the core waits for, products that take much of the step.",
+    "steps, collectives, products that take much of the step.",
     numerics="Equal within tolerance: other schedules and fusions.",
     propose=propose,
 )
