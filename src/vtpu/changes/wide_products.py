@@ -54,19 +54,10 @@ def _followed(
     file: SourceFile, product: Product, items: Iterable[MemoryItem]
 ) -> WideProduct | None:
     try:
-        values, why_not = follow(file, product), ""
+        values = follow(file, product)
+        why_not, lines = "", values.lines
     except UsedWhole as why:
-        values, why_not = None, str(why)
-    nodes = (
-        [
-            product.node,
-            *(values.statements if values else ()),
-            *(e.node for e in values.ends if values),
-        ]
-        if values
-        else [product.node]
-    )
-    lines = {n for node in nodes for n in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
+        values, why_not, lines = None, str(why), why.lines
     size = sum(i.bytes for i in items if i.line.file == file.name and i.line.line in lines)
     if not size:
         return None

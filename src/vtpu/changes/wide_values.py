@@ -24,7 +24,9 @@ _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 
 
 class UsedWhole(Exception):
-    """Where something needs all of a wide array at once."""
+    """Where something needs all of a wide array at once. `lines` are those of what was followed up to there."""
+
+    lines: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -55,6 +57,18 @@ class WideValues:
     seen: set[ast.AST] = field(default_factory=set, repr=False)
     asked: list[ast.AST] = field(default_factory=list, repr=False)
 
+    @property
+    def lines(self) -> tuple[int, ...]:
+        """The lines of what was followed."""
+        nodes = [
+            self.product.node,
+            *self.statements,
+            *(n for n in self.seen if isinstance(n, ast.expr)),
+        ]
+        return tuple(
+            {n for node in nodes for n in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
+        )
+
 
 def follow(file: SourceFile, product: Product) -> WideValues:
     """Follows the result of a product.
@@ -66,10 +80,12 @@ def follow(file: SourceFile, product: Product) -> WideValues:
     assert statement is not None
     wide = WideValues(file=file, product=product, block=block_of(file, statement))
     wide.row_inputs.append(product.rows)
-    _follow(wide, product.node)
-    for node in wide.asked:
-        if statement_of(file, node) not in wide.statements:
-            raise UsedWhole(f"line {_line(node)} asks for its shape")
+    try:
+        _follow(wide, product.node)
+        _check_asked(wide)
+    except UsedWhole as why:
+        why.lines = wide.lines
+        raise
     wide.statements.sort(key=lambda s: s.lineno)
     return wide
 
@@ -101,6 +117,13 @@ def _is_identity(file: SourceFile, call: ast.Call) -> bool:
     ):
         value = value.args[0]
     return isinstance(value, ast.Name) and [a.arg for a in parameters] == [value.id]
+
+
+def _check_asked(wide: WideValues) -> None:
+    """The shape of what is in chunks may be asked for in the chunk only."""
+    for node in wide.asked:
+        if statement_of(wide.file, node) not in wide.statements:
+            raise UsedWhole(f"line {_line(node)} asks for its shape")
 
 
 def _follow(wide: WideValues, node: ast.expr) -> None:
