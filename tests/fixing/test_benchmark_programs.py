@@ -87,3 +87,10 @@ def test_what_needs_more_memory_and_more_time_is_not_on_the_front():
         for n, p, s in (("fast", 9, 1.0), ("small", 3, 2.0), ("bad", 5, 3.0))
     )
     assert pareto([bad, small, fast]) == [fast, small]
+
+
+def test_the_readme_says_what_is_planted(program):
+    text = (PROGRAMS.parent / "README.md").read_text(encoding="utf-8")
+    section = text.partition(f"### `{program.name}`\n")[2].partition("\n### ")[0]
+    assert program.title in section
+    assert all(f"* `{slug}`: {what}" in section for slug, what in program.planted.items())

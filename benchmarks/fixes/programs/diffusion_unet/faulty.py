@@ -17,9 +17,8 @@ def init(key):
         "time": (2, BLOCKS, CHANNELS, CHANNELS),
         "enter": (LATENT, CHANNELS),
         "fine": (BLOCKS, 3, 3, CHANNELS, CHANNELS),
-        "down": (3, 3, CHANNELS, CHANNELS),
         "coarse": (BLOCKS, 3, 3, CHANNELS, CHANNELS),
-        "up": (3, 3, 2 * CHANNELS, CHANNELS),
+        "up": (2 * CHANNELS, CHANNELS),
         "leave": (CHANNELS, LATENT),
     }
     return {
@@ -28,9 +27,9 @@ def init(key):
     }
 
 
-def convolve(x, kernel, stride=1):
+def convolve(x, kernel):
     return jax.lax.conv_general_dilated(
-        x, kernel.astype(x.dtype), (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+        x, kernel.astype(x.dtype), (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
     )
 
 
@@ -55,9 +54,10 @@ def predict(params, x, levels):
     waves = levels[:, None] * jnp.exp(-jnp.arange(CHANNELS // 2) / 16.0)
     embedded = jnp.concatenate((jnp.sin(waves), jnp.cos(waves)), axis=-1)
     fine = blocks(x @ params["enter"].astype(x.dtype), params["fine"], params["time"][0], embedded)
-    coarse = blocks(convolve(fine, params["down"], 2), params["coarse"], params["time"][1], embedded)
+    smaller = fine.reshape(BATCH, SIDE // 2, 2, SIDE // 2, 2, CHANNELS).mean(axis=(2, 4))
+    coarse = blocks(smaller, params["coarse"], params["time"][1], embedded)
     wide = jnp.repeat(jnp.repeat(coarse, 2, axis=1), 2, axis=2)
-    up = convolve(jnp.concatenate((fine, wide), axis=-1), params["up"])
+    up = jnp.concatenate((fine, wide), axis=-1) @ params["up"].astype(x.dtype)
     return jax.nn.silu(normalize(up)) @ params["leave"].astype(x.dtype)
 
 

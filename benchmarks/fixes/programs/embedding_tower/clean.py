@@ -12,7 +12,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 USERS, ITEMS, WIDTH, HIDDEN = 2_000_000, 4_194_304, 128, 4096
-BATCH, STEPS = 16384, 8
+BATCH, STEPS, CHUNKS = 16384, 8, 8  # of the batch, for the loss
 
 mesh = Mesh(np.array(jax.devices()), ("data",))
 
@@ -52,9 +52,18 @@ def loss_of(params, users, items):
     """Cross-entropy of each user's item among all items of the batch, and how many have it nearest."""
     left = tower(params["users"][users], params["wide"][0], params["narrow"][0])
     right = tower(params["items"][items], params["wide"][1], params["narrow"][1])
-    alike = jnp.einsum("id,jd->ij", left, right, preferred_element_type=jnp.float32)
     own = jnp.einsum("id,id->i", left, right, preferred_element_type=jnp.float32)
-    return jnp.mean(jax.nn.logsumexp(alike, axis=-1) - own), (own >= alike.max(axis=-1)).sum()
+
+    @jax.checkpoint
+    def some(part):
+        """Of some users: log of the sum over all items, and the largest similarity."""
+        alike = jnp.einsum("id,jd->ij", part, right, preferred_element_type=jnp.float32)
+        return jax.nn.logsumexp(alike, axis=-1), alike.max(axis=-1)
+
+    parts = jnp.stack(jnp.split(left, CHUNKS, axis=0))
+    parts = jax.lax.with_sharding_constraint(parts, on_mesh(None, "data"))
+    sums, nearest = (a.reshape(BATCH) for a in jax.lax.map(some, parts))
+    return jnp.mean(sums - own), (own >= nearest).sum()
 
 
 def array(shape, dtype, *spec):

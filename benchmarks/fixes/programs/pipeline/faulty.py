@@ -12,7 +12,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 LAYERS, WIDTH = 8, 2048
-SMALL_BATCHES, ROWS = 24, 4096
+SMALL_BATCHES, ROWS = 24, 2048
 
 mesh = Mesh(np.array(jax.devices()), ("stage",))
 STAGES = mesh.size

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-BLOCKS, CHANNELS, CLASSES, PATCH = 6, 256, 1024, 4
+BLOCKS, CHANNELS, CLASSES, PATCH = 6, 256, 1000, 4
 BATCH, SIDE, EPOCHS, IMAGES = 384, 128, 2, 2000
 
 

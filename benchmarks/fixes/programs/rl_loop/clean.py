@@ -7,9 +7,10 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 STATE, HIDDEN, ACTIONS = 32, 1024, 8
-WORLDS, MOVES, STEPS = 16384, 32, 12
+WORLDS, MOVES, STEPS, EVERY = 16384, 32, 12, 3
 
 
 def init(key):
@@ -84,7 +85,7 @@ def init_state(key):
 def main():
     params, momentum, worlds = init_state(jax.random.key(0))
     keys = jax.random.split(jax.random.key(1), STEPS)
-    curiosities = list(jnp.linspace(0.1, 0.0, STEPS))
+    curiosities = [np.float32(0.1 * 0.5 ** (number // EVERY)) for number in range(STEPS)]
     history = []
     for key, curiosity in zip(keys, curiosities):
         worlds, states, actions, returns, reward = play(params, worlds, key)

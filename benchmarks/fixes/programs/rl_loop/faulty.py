@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 STATE, HIDDEN, ACTIONS = 32, 1024, 8
-WORLDS, MOVES, STEPS = 16384, 32, 12
+WORLDS, MOVES, STEPS, EVERY = 16384, 32, 12, 3
 
 
 def init(key):
@@ -85,7 +85,7 @@ def main():
     for number in range(STEPS):
         worlds, (states, actions, rewards) = play(params, worlds, jax.random.key(number))
         returns = discounted(rewards)
-        curiosity = 0.1 * (1 - number / STEPS)
+        curiosity = 0.1 * 0.5 ** (number // EVERY)
         params, momentum, loss = step(params, momentum, states, actions, returns, curiosity=curiosity)
         history.append((states, rewards))
         print(f"step {number}: loss {float(loss):.3f}, reward {float(rewards.mean()):.3f}")

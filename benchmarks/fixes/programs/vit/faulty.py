@@ -11,7 +11,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-LAYERS, WIDTH, HIDDEN, HEADS, CLASSES = 4, 512, 2048, 4, 1024
+LAYERS, WIDTH, HIDDEN, HEADS, CLASSES = 4, 512, 2048, 4, 1000
 BATCH, SIDE, PATCH, STEPS = 48, 256, 8, 8
 PATCHES = (SIDE // PATCH) ** 2
 
