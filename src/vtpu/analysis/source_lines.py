@@ -69,6 +69,11 @@ class UserLines:
                 return _line(frame)
         return _line(stack[-1])
 
+    def frames(self, stack: Sequence[FrameLike]) -> tuple[SourceLine, ...]:
+        """All of the user's lines of a stack, innermost first."""
+        own = self._own_package(stack)
+        return tuple(_line(frame) for frame in stack if not self._is_library(frame.file, own))
+
     def _own_package(self, stack: Sequence[FrameLike]) -> str:
         """The installed package that is the program itself, or none."""
         if any(not self._is_library(frame.file, "") for frame in stack):
@@ -97,6 +102,10 @@ class LineFinder:
         if stack_number not in self._known:
             self._known[stack_number] = self._lines.line(self._recording.stack(stack_number))
         return self._known[stack_number]
+
+    def frames(self, stack_number: int) -> tuple[SourceLine, ...]:
+        """All of the user's lines of a stack, innermost first."""
+        return self._lines.frames(self._recording.stack(stack_number))
 
 
 def _line(frame: FrameLike) -> SourceLine:
