@@ -75,7 +75,7 @@ def _files(situation: Situation) -> list[SourceFile]:
     module = situation.program.module
     lines = situation.program.report.lines or UserLines()
     names = (
-        {line.file for stack in module.stacks for line in lines.every(stack)}
+        {line.file for stack in module.stacks for line in lines.frames(stack)}
         if module
         else set[str]()
     )
