@@ -48,15 +48,9 @@ def none_is_worse(found: list[Found], finding: Found, *allowed: str) -> None:
 
 
 def line_text(finding: Found) -> str:
-<<<<<<< HEAD
-    line = finding["line"]
-    with Path(line["file"]).open(encoding="utf-8") as file:
-        return file.read().split("\n")[line["line"] - 1]
-=======
     """The text of the line that a finding is at."""
     line = finding["line"]
     return Path(line["file"]).read_text(encoding="utf-8").split("\n")[line["line"] - 1]
->>>>>>> h6b
 
 
 def test_the_captured_table_is_named(bench: Bench) -> None:

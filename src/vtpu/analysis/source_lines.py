@@ -74,7 +74,6 @@ class UserLines:
 
     def frames(self, stack: Sequence[FrameLike]) -> tuple[SourceLine, ...]:
         """All of the user's lines of a stack, innermost first."""
-<<<<<<< HEAD
         return tuple(_line(frame) for frame in self.own_frames(stack))
 
     def is_library(self, file: str) -> bool:
@@ -85,10 +84,6 @@ class UserLines:
         """The frames of a stack that are in the user's files, innermost first."""
         own = self._own_package(stack)
         return tuple(frame for frame in stack if not self._is_library(frame.file, own))
-=======
-        own = self._own_package(stack)
-        return tuple(_line(frame) for frame in stack if not self._is_library(frame.file, own))
->>>>>>> h6b
 
     def _own_package(self, stack: Sequence[FrameLike]) -> str:
         """The installed package that is the program itself, or none."""
@@ -123,13 +118,10 @@ class LineFinder:
         """All of the user's lines of a stack, innermost first."""
         return self._lines.frames(self._recording.stack(stack_number))
 
-<<<<<<< HEAD
     def is_library(self, file: str) -> bool:
         """Whether a file is not the user's."""
         return self._lines.is_library(file)
 
-=======
->>>>>>> h6b
 
 def _line(frame: FrameLike) -> SourceLine:
     return SourceLine(frame.file, frame.line, frame.function)

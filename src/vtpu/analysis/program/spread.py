@@ -72,12 +72,8 @@ class Spread:
     def _ways(self) -> Iterator[tuple[tuple[str, ...], int]]:
         """Groups of free axes with the parts that they cut into, most parts first."""
         if self.free_axes is None:
-<<<<<<< HEAD
-            yield from (((), self.copies // by) for by in (1, 2, 4) if self.copies % by == 0 and self.copies > by)  # fmt: skip
-=======
             parts = [self.copies // by for by in (1, 2, 4) if self.copies % by == 0]
             yield from (((), count) for count in parts if count > 1)
->>>>>>> h6b
             return
         groups = [
             g for n in range(len(self.free_axes), 0, -1) for g in combinations(self.free_axes, n)
@@ -223,11 +219,7 @@ def _undivided(spread: Spread, state: list[Spread]) -> Undivided | None:
 
 def _axes_of_others(spread: Spread, state: list[Spread]) -> Axes:
     """The axes that could cut an argument; without names the number of pieces that most others have."""
-<<<<<<< HEAD
-    if spread.free_axes is not None:
-=======
     if spread.free_axes is not None and spread.sharding.axes is not None:
->>>>>>> h6b
         return spread.free_axes
     pieces = Counter(s.sharding.pieces for s in state if s.sharding.pieces > 1)
     return (

@@ -27,22 +27,14 @@ def find(subject: RunSubject) -> Iterable[Finding]:
 def _finding(subject: RunSubject, failure: MemoryFailure) -> Finding:
     short = failure.wanted_bytes - failure.free_bytes
     program = _program(subject, failure)
-<<<<<<< HEAD
-    beside, others = _others(failure.alive, program)
-=======
     beside, others = _others(failure, program)
->>>>>>> h6b
     ended = subject.recording.exit_code != 0
     return Finding(
         rule=RULE.slug,
         severity=Severity.CRITICAL if ended else Severity.HIGH,
         title=_title(failure, program, beside, short),
         change=_change(program, others, short),
-<<<<<<< HEAD
-        evidence=tuple(_evidence(failure, program, others, short)),
-=======
         evidence=(*_evidence(failure, program, others, short), *_code(subject)),
->>>>>>> h6b
         cost=Cost(hbm=hbm_bytes(short, Basis.SIMULATED)),
         line=failure.line,
         program=failure.program or "",
@@ -54,19 +46,6 @@ def _program(subject: RunSubject, failure: MemoryFailure) -> ProgramRecord | Non
     return max(named, key=need_bytes, default=None)
 
 
-<<<<<<< HEAD
-def _others(
-    alive: tuple[AliveGroup, ...], program: ProgramRecord | None
-) -> tuple[int, list[AliveGroup]]:
-    """Bytes of arrays that are neither arguments nor outputs of a program, and the groups they are in.
-
-    Of each shape as many arrays are the program's as it has arguments and outputs like that.
-    """
-    texts = (*program.parameter_shapes, *program.output_shapes) if program else ()
-    own = Counter(text.partition("{")[0] for text in texts)
-    size, groups = 0, list[AliveGroup]()
-    for group in reversed(alive):  # the smallest are the program's
-=======
 def _others(failure: MemoryFailure, program: ProgramRecord | None) -> tuple[int, list[AliveGroup]]:
     """Bytes of arrays that are neither arguments nor outputs of a program, and the groups they are in.
 
@@ -79,7 +58,6 @@ def _others(failure: MemoryFailure, program: ProgramRecord | None) -> tuple[int,
         own.update(text.partition("{")[0] for text in (*program.parameter_shapes, *placed))
     size, groups = 0, list[AliveGroup]()
     for group in reversed(failure.alive):  # the smallest are the program's
->>>>>>> h6b
         spare = min(own[group.shape], group.count)
         own[group.shape] -= spare
         if group.count > spare:
@@ -90,28 +68,20 @@ def _others(failure: MemoryFailure, program: ProgramRecord | None) -> tuple[int,
 
 def _title(failure: MemoryFailure, program: ProgramRecord | None, beside: int, short: int) -> str:
     lacks = f"{format_bytes(short)} are lacking"
-<<<<<<< HEAD
-    if program is None:
-        return f"an array of {format_bytes(failure.wanted_bytes)} finds no room: {lacks}"
-=======
     if program is None or _only_creates(program):
         size = format_bytes(failure.wanted_bytes)
         return f"an array of {size} finds no room beside {format_bytes(beside)} of others: {lacks}"
->>>>>>> h6b
     return (
         f"{program.name} needs {format_bytes(need_bytes(program))} and fits alone, but not beside "
         f"{format_bytes(beside)} of other arrays: {lacks}"
     )
 
 
-<<<<<<< HEAD
-=======
 def _only_creates(program: ProgramRecord) -> bool:
     """Whether a program is little more than its outputs, as `jnp.zeros` is."""
     return program.argument_bytes + program.temp_bytes < 0.01 * program.output_bytes
 
 
->>>>>>> h6b
 def _change(program: ProgramRecord | None, others: list[AliveGroup], short: int) -> str:
     """What has the bytes that are lacking, and what of the program could be smaller."""
     largest = others[0] if others else None
@@ -151,9 +121,6 @@ def _evidence(
         yield Evidence(what=made, amount=size, line=group.line)
 
 
-<<<<<<< HEAD
-_MOST = 5
-=======
 def _code(subject: RunSubject) -> Iterable[Evidence]:
     """The code of all programs, which stays in HBM while they are loaded and is in no other figure."""
     loaded = {p.key: p.generated_code_bytes for p in subject.recording.programs if not p.error}
@@ -165,7 +132,6 @@ def _code(subject: RunSubject) -> Iterable[Evidence]:
 
 _MOST = 5
 _LEAST_CODE = 16 << 20
->>>>>>> h6b
 
 RULE = Rule(
     code="M154",
