@@ -5,18 +5,20 @@ from __future__ import annotations
 from vtpu.analysis.run.time import StepSummary
 from vtpu.findings.finding import Severity
 from vtpu.findings.severity import by_share
-from vtpu.findings.subjects import ProgramSubject
+from vtpu.findings.subjects import ProgramSubject, RunSubject
 
 _TINY_S = 1e-4  # whoever runs so short a program waits for its dispatch
 _SHORT_S = 1e-3
 _FEWEST_CALLS = 3  # what runs less often is no step
+_FEWEST_STEPS = 2
+_LEAST_ARGUMENTS = 1 << 16  # bytes: what takes less makes arrays, as `jnp.ones`, and is no step
 
 
 def of_time(seconds: float, subject: ProgramSubject) -> Severity:
     """The severity of `seconds` in every execution of a program.
 
-    By their share of it, in a run of all that the devices do. A program that takes next to no time, or
-    that is not executed repeatedly, has no fault that matters much.
+    By their share of it, in a run of all that the devices do. A program that takes next to no time has no
+    fault that matters, and one that is not executed repeatedly none that matters much.
     """
     step = subject.step_s
     if not step:
@@ -27,9 +29,26 @@ def of_time(seconds: float, subject: ProgramSubject) -> Severity:
 
 def most_severe(step_s: float, calls: int | None) -> Severity:
     """The most that a fault may be of what takes `step_s` and is executed `calls` times, if known."""
-    if step_s < _TINY_S or (calls is not None and calls < _FEWEST_CALLS):
+    if step_s < _TINY_S:
+        return Severity.NOTE
+    if calls is not None and calls < _FEWEST_CALLS:
         return Severity.LOW
     return Severity.MEDIUM if step_s < _SHORT_S else Severity.HIGH
+
+
+def steps_of(subject: RunSubject) -> StepSummary | None:
+    """The steps of a run, where they are ones: they keep the device for a noticeable time, and repeat.
+
+    None of a paced run too: what its host waited for is in its own times.
+    """
+    time = subject.summary.time
+    step = time.step if time and not time.is_paced else None
+    if step is None or step.steps.busy_s < _TINY_S or step.steps.count < _FEWEST_STEPS:
+        return None
+    programs = subject.recording.programs
+    program = next(p for p in programs if p.number == step.steps.program)
+    takes = program.argument_bytes + program.host_argument_bytes
+    return step if takes >= _LEAST_ARGUMENTS else None
 
 
 def of_idle_device(seconds: float, step: StepSummary) -> Severity:

@@ -2,8 +2,8 @@
 
 A mesh is an order of devices: which of them work together in a collective follows from it. The orders that
 are tried go along the axes of the torus one after the other, as the devices' coordinates sort; a mesh that is
-cut from such an order has axes that are lines, rings and boxes of the torus. Each is timed with the
-program's own schedule.
+cut from such an order has axes that are lines, rings and boxes of the torus. Of these only orders count in
+which devices that work together are neighbours, and each is timed with the program's own schedule.
 """
 
 from __future__ import annotations
@@ -57,9 +57,11 @@ def better_order(module: Module, wanted: Slice) -> MeshOrder | None:
     if not all(here):
         return None
     now = program_time(module, machine, facts).total.seconds
+    members = _members(module)
     found = [
         MeshOrder(by=by, now_s=now, then_s=_seconds(facts, machine, places), positions=places)
         for by, places in _orders([p for p in here if p])
+        if all(_are_neighbours(machine, [places[n] for n in group]) for group in members)
     ]
     best = min(found, key=lambda order: order.then_s, default=None)
     return best if best and best.gain_s > 0 else None
@@ -69,16 +71,35 @@ def groups_of(
     module: Module, collective: Instruction, wanted: Slice, order: MeshOrder
 ) -> Groups | None:
     """The first group of a collective's devices now and in another order; None for a permutation."""
-    named = collective.collective.groups if collective.collective else ()
-    members = named[0] if named else tuple(range(len(module.devices)))
-    if collective.collective and collective.collective.pairs:
+    members = _group(module, collective)
+    if not members:
         return None
     machine = machine_of_slice(wanted)
     now = tuple(machine.positions[module.devices[n]] for n in members)
-    return Groups(
-        group_of(machine.torus, now),
-        group_of(machine.torus, tuple(order.positions[n] for n in members)),
-    )
+    then = tuple(order.positions[n] for n in members)
+    return Groups(group_of(machine.torus, now), group_of(machine.torus, then))
+
+
+def _members(module: Module) -> set[tuple[int, ...]]:
+    """The first groups of all collectives, as places in the program's assignment."""
+    instructions = (i for c in module.computations.values() for i in c.instructions)
+    return {_group(module, i) for i in instructions if i.collective}
+
+
+def _group(module: Module, collective: Instruction) -> tuple[int, ...]:
+    """The first group of a collective; none of a permutation."""
+    named = collective.collective
+    if named is None or named.pairs:
+        return ()
+    return named.groups[0] if named.groups else tuple(range(len(module.devices)))
+
+
+def _are_neighbours(machine: Machine, members: list[Position]) -> bool:
+    """Whether devices are a box of the torus without others between them."""
+    if not members:
+        return True
+    group = group_of(machine.torus, tuple(members))
+    return group.is_box and all(span.stride == 1 for span in group.spans)
 
 
 def _orders(places: list[Position]) -> Iterator[tuple[tuple[str, ...], tuple[Position, ...]]]:

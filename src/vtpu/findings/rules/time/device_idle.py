@@ -13,7 +13,8 @@ from vtpu.evidence import Basis
 from vtpu.findings.finding import Cost, Evidence, Finding, seconds, share
 from vtpu.findings.places import place
 from vtpu.findings.rule import Group, Rule
-from vtpu.findings.step_cost import of_idle_device
+from vtpu.findings.rules.time.input_bound import has_input
+from vtpu.findings.step_cost import of_idle_device, steps_of
 from vtpu.findings.subjects import RunSubject
 from vtpu.units import format_seconds
 
@@ -27,22 +28,24 @@ _WORDS = {
 
 def find(subject: RunSubject) -> Iterable[Finding]:
     """The steps of a run, where the host's work or its reads leave the device without any."""
-    time = subject.summary.time
-    step = time.step if time and not time.is_paced else None
+    step = steps_of(subject)
     if step is None:
         return
-    lost = step.steps.idle.host_works_s + step.steps.idle.host_waits_s
+    idle = step.steps.idle
+    lost = idle.host_works_s + idle.host_waits_s
+    if not has_input(step):
+        lost += idle.host_blocked_s
     if lost < _LEAST * step.steps.mean_s:
         return
-    idle, reads = _idle(subject, step), _reads(subject, step)
-    own = next((row for row in idle if row.doing is not Doing.BLOCKED), None)
+    rows, reads = _idle(subject, step), _reads(subject, step)
+    own = next((row for row in rows if row.doing is not Doing.BLOCKED), None)
     yield Finding(
         rule=RULE.slug,
         severity=of_idle_device(lost, step),
         title=f"the device is idle for {format_seconds(lost)} of each step of {step.program}: "
         + _reason(own, reads),
         change=_change(own, reads),
-        evidence=(*_of_step(step), *map(_idle_at, idle), *map(_read_at, reads)),
+        evidence=(*_of_step(step, lost), *map(_idle_at, rows), *map(_read_at, reads)),
         cost=Cost(step=seconds(lost)),
         line=own.line if own else UNKNOWN_LINE,
         program=step.program,
@@ -86,14 +89,12 @@ def _change(own: HostTime | None, reads: list[HostTime]) -> str:
     )
 
 
-def _of_step(step: StepSummary) -> Iterable[Evidence]:
-    steps, idle = step.steps, step.steps.idle
+def _of_step(step: StepSummary, lost: float) -> Iterable[Evidence]:
+    steps = step.steps
     yield Evidence(what="a step", amount=seconds(steps.mean_s), line=step.line)
     yield Evidence(what="the device works in it", amount=seconds(steps.busy_s))
-    yield Evidence(
-        what="the device is idle, of a step",
-        amount=share((idle.host_works_s + idle.host_waits_s) / steps.mean_s, Basis.MODELLED),
-    )
+    part = share(lost / steps.mean_s, Basis.MODELLED)
+    yield Evidence(what="the device is idle, of a step", amount=part)
 
 
 def _idle_at(row: HostTime) -> Evidence:
@@ -117,8 +118,8 @@ RULE = Rule(
     change="Read results seldom and one step late, log from copies that were asked for ahead "
     "(`copy_to_host_async`), and do less on the host: fewer and larger jitted functions, no NumPy between.",
     limits="The host's work is this machine's CPU time, and the slice's host is taken to be as fast "
-    "(`--host-speed` asks otherwise). Work of a library's own threads counts as time in which the host is "
-    "blocked, which input-bound tells. Waits for `jax.effects_barrier()` are not seen. Nothing is told of a "
+    "(`--host-speed` asks otherwise). Time in which it is blocked is input-bound's, where a step is sent "
+    "anything. Waits for `jax.effects_barrier()` are not seen. Nothing is told of a "
     "paced run.",
     fixes=("fewer-reads", "keep-on-device"),
     in_run=find,

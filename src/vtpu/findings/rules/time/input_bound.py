@@ -14,16 +14,17 @@ from vtpu.evidence import Basis
 from vtpu.findings.finding import Amount, Cost, Evidence, Finding, Unit, seconds, share
 from vtpu.findings.places import place
 from vtpu.findings.rule import Group, Rule
-from vtpu.findings.step_cost import of_idle_device
+from vtpu.findings.step_cost import of_idle_device, steps_of
 from vtpu.findings.subjects import RunSubject
 from vtpu.units import format_bytes, format_seconds
+
+_LEAST_BYTES = 64  # a few numbers are no input
 
 
 def find(subject: RunSubject) -> Iterable[Finding]:
     """The steps of a run, where they are bound by their input."""
-    time = subject.summary.time
-    step = time.step if time and not time.is_paced else None
-    if step is None or not step.is_input_bound:
+    step = steps_of(subject)
+    if step is None or not step.is_input_bound or not has_input(step):
         return
     idle = step.steps.idle
     waits = idle.host_blocked_s + idle.input_transfer_s
@@ -45,6 +46,11 @@ def find(subject: RunSubject) -> Iterable[Finding]:
         line=line,
         program=step.program,
     )
+
+
+def has_input(step: StepSummary) -> bool:
+    """Whether a step is sent anything: else what blocks its host is no input."""
+    return step.steps.to_device.bytes >= _LEAST_BYTES
 
 
 def _blocked(subject: RunSubject, step: StepSummary) -> tuple[HostTime, ...]:

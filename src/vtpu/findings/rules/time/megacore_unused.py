@@ -13,7 +13,7 @@ from vtpu.clock.torus import Coords
 from vtpu.findings.finding import Cost, Evidence, Finding, Severity, count, seconds
 from vtpu.findings.places import at, place
 from vtpu.findings.rule import Group, Rule
-from vtpu.findings.step_cost import most_severe, of_time
+from vtpu.findings.step_cost import most_severe, of_time, steps_of
 from vtpu.findings.subjects import ProgramSubject, RunSubject
 from vtpu.program.kernels import Kernel
 from vtpu.reading.kernel_bodies import kernel_in
@@ -71,8 +71,7 @@ def _of_kernel(subject: ProgramSubject, row: OperationRow, kernel: Kernel, lost:
 
 def find_in_run(subject: RunSubject) -> Iterable[Finding]:
     """A run whose steps use one device of each chip that has two."""
-    time = subject.summary.time
-    step = time.step if time else None
+    step = steps_of(subject)
     if step is None:
         return
     places = positions_of(subject.recording.run)
