@@ -17,10 +17,10 @@ def by_share(part: float, whole: float | None) -> Severity:
 def of_hbm(size: int, need: int | None, limit: int | None) -> Severity:
     """The severity of `size` bytes that a program need not take, of `need` where `limit` is there.
 
-    By its share of HBM. In a program that takes little of HBM a large part of that counts too, for it
-    grows with the program; and where the program does not fit and would without it, it is high.
+    By its share of HBM. In a program that takes little of HBM a large part of that counts too, a degree
+    less, for it grows with the program; and where the program does not fit and would without it, it is high.
     """
     if need and limit and need > limit >= need - size:
         return Severity.HIGH
     of_program = by_share(size, need) if size >= _LEAST_OF_A_SMALL_PROGRAM else Severity.NOTE
-    return max(by_share(size, limit), min(of_program, Severity.MEDIUM))
+    return max(by_share(size, limit), Severity(max(0, of_program - 1)))

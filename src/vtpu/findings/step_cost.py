@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from vtpu.analysis.run.time import StepSummary
 from vtpu.findings.finding import Severity
-from vtpu.findings.severity import by_share
 from vtpu.findings.subjects import ProgramSubject, RunSubject
 
+# A modelled step is off by about 5 % (docs/accuracy.md): what is not well above that is a note.
+_FROM = ((0.35, Severity.HIGH), (0.20, Severity.MEDIUM), (0.10, Severity.LOW))
 _TINY_S = 1e-4  # whoever runs so short a program waits for its dispatch
 _SHORT_S = 1e-3
 _FEWEST_CALLS = 3  # what runs less often is no step
@@ -24,7 +25,7 @@ def of_time(seconds: float, subject: ProgramSubject) -> Severity:
     if not step:
         return Severity.NOTE
     weight = 1.0 if subject.of_run is None else subject.of_run
-    return min(by_share(seconds * weight, step), most_severe(step, subject.calls))
+    return min(_by_share(seconds * weight / step), most_severe(step, subject.calls))
 
 
 def most_severe(step_s: float, calls: int | None) -> Severity:
@@ -60,4 +61,8 @@ def of_idle_device(seconds: float, step: StepSummary) -> Severity:
     most = most_severe(steps.busy_s, steps.count)
     if step.is_lower_bound:
         most = min(most, Severity.LOW)
-    return min(by_share(seconds, steps.mean_s), most)
+    return min(_by_share(seconds / steps.mean_s if steps.mean_s else 0.0), most)
+
+
+def _by_share(share: float) -> Severity:
+    return next((severity for least, severity in _FROM if share >= least), Severity.NOTE)

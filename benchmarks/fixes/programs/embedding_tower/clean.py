@@ -12,7 +12,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 USERS, ITEMS, WIDTH, HIDDEN = 2_000_000, 4_194_304, 128, 4096
-BATCH, STEPS, CHUNKS = 16384, 8, 8  # of the batch, for the loss
+BATCH, STEPS, CHUNKS = 16384, 8, 32  # of the batch, for the loss
 
 mesh = Mesh(np.array(jax.devices()), ("data",))
 

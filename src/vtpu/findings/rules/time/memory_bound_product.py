@@ -17,6 +17,7 @@ from vtpu.units import counted, format_bytes, format_seconds
 
 _LEAST = 0.01  # of the step
 _MUCH = 0.2
+_MOST_OF_IT = 0.5  # graphs and tables of embeddings look up a lot by nature
 _SUBLANES = 8  # rows of a register: fewer take as long
 _LOOKUPS = ("gather", "take", "scatter-add")
 
@@ -98,7 +99,7 @@ def _on_mxu(row: OperationRow) -> float:
 def _of_lookups(subject: ProgramSubject, time: TimeReport) -> Iterable[Finding]:
     rows = [row for row in time.rows if _is_lookup(row)]
     spent = sum(row.seconds for row in rows)
-    if not rows or spent < _MUCH * time.seconds:
+    if not rows or spent < _MOST_OF_IT * time.seconds:
         return
     moved = sum(row.hbm_bytes or 0 for row in rows)
     yield Finding(
