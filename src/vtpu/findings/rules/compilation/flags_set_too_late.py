@@ -9,7 +9,7 @@ from vtpu.analysis.source_lines import UNKNOWN_LINE, SourceLine
 from vtpu.findings.finding import Evidence, Finding, Severity
 from vtpu.findings.rule import Group, Rule
 from vtpu.findings.subjects import RunSubject
-from vtpu.findings.wording import quoted
+from vtpu.findings.words import quoted
 
 
 def find(subject: RunSubject) -> Iterable[Finding]:

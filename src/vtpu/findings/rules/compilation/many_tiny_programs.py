@@ -14,7 +14,7 @@ from vtpu.findings.finding import Cost, Evidence, Finding, count, seconds
 from vtpu.findings.rule import Group, Rule
 from vtpu.findings.severity import by_share
 from vtpu.findings.subjects import RunSubject
-from vtpu.findings.wording import quoted
+from vtpu.findings.words import quoted
 from vtpu.units import format_seconds
 
 _MANY = 10.0  # in a step: splitting a key and reading an element make a handful

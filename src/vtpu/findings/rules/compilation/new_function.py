@@ -19,7 +19,7 @@ from vtpu.findings.compiles import (
 from vtpu.findings.finding import Finding
 from vtpu.findings.rule import Group, Rule
 from vtpu.findings.subjects import RunSubject
-from vtpu.findings.wording import quoted
+from vtpu.findings.words import quoted
 
 _FEWEST_DIFFERENT = 4  # functions that differ: two or three may be what is meant
 

@@ -22,7 +22,7 @@ from vtpu.findings.finding import Cost, Evidence, Finding, Severity, hbm_bytes
 from vtpu.findings.rule import Group, Rule
 from vtpu.findings.severity import by_share
 from vtpu.findings.subjects import RunSubject
-from vtpu.findings.words import at
+from vtpu.findings.words import place
 from vtpu.recording.events import EventKind
 from vtpu.units import format_bytes
 
@@ -127,12 +127,12 @@ def _created_with(
     sharding, file = _sharding(spreading), subject.files.get(made.file)
     creation = creation_on(file, made.line) if file and is_one else None
     if creation:
-        return f"create it in pieces: `{creation[:-1]}, device={sharding})` at {at(made)}"
+        return f"create it in pieces: `{creation[:-1]}, device={sharding})` at {place(made)}"
     function = made.function.rsplit(".", 1)[-1]
     init = function if function.isidentifier() else "init"
     return (
         f"create them in pieces: `jax.jit({init}, out_shardings={sharding})`, so that each device makes its own "
-        f"part of what {at(made)} makes"
+        f"part of what {place(made)} makes"
     )
 
 

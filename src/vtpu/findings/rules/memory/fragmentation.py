@@ -11,7 +11,7 @@ from vtpu.evidence import Basis
 from vtpu.findings.finding import Cost, Evidence, Finding, Severity, hbm_bytes
 from vtpu.findings.rule import Group, Rule
 from vtpu.findings.subjects import RunSubject
-from vtpu.findings.words import at
+from vtpu.findings.words import place
 from vtpu.units import format_bytes
 
 
@@ -49,9 +49,9 @@ def _change(failure: MemoryFailure) -> str:
     tried = [w for w in failure.what_ifs or () if w.avoids_failure]
     helps = [w for w in tried if w.kind != "freeing unused arrays"]  # may be needed later
     if helps:
-        ways = "; or ".join(f"{w.what} ({at(w.line)})" if w.line else w.what for w in helps[:2])
+        ways = "; or ".join(f"{w.what} ({place(w.line)})" if w.line else w.what for w in helps[:2])
         return f"{ways}: replayed, this request finds its piece then"
-    walls = ", ".join(dict.fromkeys(at(a.line) for a in failure.in_the_way[:_MOST]))
+    walls = ", ".join(dict.fromkeys(place(a.line) for a in failure.in_the_way[:_MOST]))
     return f"make what stays before what comes and goes, or free what is in the way first (made at {walls})"
 
 

@@ -12,7 +12,7 @@ from vtpu.evidence import Basis
 from vtpu.findings.finding import Cost, Evidence, Finding, Severity, hbm_bytes
 from vtpu.findings.rule import Group, Rule
 from vtpu.findings.subjects import RunSubject
-from vtpu.findings.words import at
+from vtpu.findings.words import place
 from vtpu.recording.recording import ProgramRecord
 from vtpu.units import counted, format_bytes
 
@@ -87,7 +87,7 @@ def _change(program: ProgramRecord | None, others: list[AliveGroup], short: int)
     largest = others[0] if others else None
     parts: list[str] = []
     if largest:
-        parts.append(f"keep less of what {at(largest.line)} makes ({_text(largest)})")
+        parts.append(f"keep less of what {place(largest.line)} makes ({_text(largest)})")
     if program and program.temp_bytes >= short:
         parts.append(
             f"or make the temporaries of {program.name} ({format_bytes(program.temp_bytes)}) smaller: a "

@@ -11,11 +11,11 @@ from vtpu.analysis.run.virtual_clock import Doing
 from vtpu.analysis.source_lines import UNKNOWN_LINE
 from vtpu.evidence import Basis
 from vtpu.findings.finding import Cost, Evidence, Finding, seconds, share
-from vtpu.findings.places import place
 from vtpu.findings.rule import Group, Rule
 from vtpu.findings.rules.time.input_bound import has_input
 from vtpu.findings.step_cost import of_idle_device, steps_of
 from vtpu.findings.subjects import RunSubject
+from vtpu.findings.words import place
 from vtpu.units import format_seconds
 
 _LEAST = 0.05  # of a step: below this the device is busy, or the host does not wait

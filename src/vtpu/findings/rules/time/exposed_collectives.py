@@ -9,10 +9,10 @@ from vtpu.analysis.bottlenecks.reshards import find_reshards
 from vtpu.analysis.program.spreads import spreads_of
 from vtpu.evidence import Basis
 from vtpu.findings.finding import Cost, Evidence, Finding, seconds, share
-from vtpu.findings.places import at, place
 from vtpu.findings.rule import Group, Rule
 from vtpu.findings.step_cost import of_time
 from vtpu.findings.subjects import ProgramSubject
+from vtpu.findings.words import at, place
 from vtpu.units import format_seconds
 
 _LEAST = 0.01  # of the step

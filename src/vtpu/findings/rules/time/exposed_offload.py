@@ -9,10 +9,10 @@ from vtpu.analysis.time.rows import OperationRow
 from vtpu.clock.resources import Resource
 from vtpu.evidence import Basis
 from vtpu.findings.finding import Amount, Cost, Evidence, Finding, Unit, seconds
-from vtpu.findings.places import at
 from vtpu.findings.rule import Group, Rule
 from vtpu.findings.step_cost import of_time
 from vtpu.findings.subjects import ProgramSubject
+from vtpu.findings.words import at
 from vtpu.program.modules import Module
 from vtpu.program.work import work_of
 from vtpu.units import format_bytes, format_seconds

@@ -12,10 +12,10 @@ from vtpu.analysis.run.virtual_clock import Doing
 from vtpu.analysis.source_lines import UNKNOWN_LINE, SourceLine
 from vtpu.evidence import Basis
 from vtpu.findings.finding import Amount, Cost, Evidence, Finding, Unit, seconds, share
-from vtpu.findings.places import place
 from vtpu.findings.rule import Group, Rule
 from vtpu.findings.step_cost import of_idle_device, steps_of
 from vtpu.findings.subjects import RunSubject
+from vtpu.findings.words import place
 from vtpu.units import format_bytes, format_seconds
 
 _LEAST_BYTES = 64  # a few numbers are no input

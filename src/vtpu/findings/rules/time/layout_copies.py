@@ -8,10 +8,10 @@ from vtpu.analysis.bottlenecks.copies import ArrayCopy, array_copies
 from vtpu.analysis.bottlenecks.reshards import find_reshards
 from vtpu.analysis.program.argument_roles import tree_of
 from vtpu.findings.finding import Cost, Evidence, Finding, seconds
-from vtpu.findings.places import at, place
 from vtpu.findings.rule import Group, Rule
 from vtpu.findings.step_cost import of_time
 from vtpu.findings.subjects import ProgramSubject
+from vtpu.findings.words import at, place
 from vtpu.units import format_bytes, format_seconds
 
 _LEAST = 0.01  # of the step

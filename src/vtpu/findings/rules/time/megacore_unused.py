@@ -11,10 +11,10 @@ from vtpu.analysis.time.rows import OperationRow
 from vtpu.clock.resources import Resource
 from vtpu.clock.torus import Coords
 from vtpu.findings.finding import Cost, Evidence, Finding, Severity, count, seconds
-from vtpu.findings.places import at, place
 from vtpu.findings.rule import Group, Rule
 from vtpu.findings.step_cost import most_severe, of_time, steps_of
 from vtpu.findings.subjects import ProgramSubject, RunSubject
+from vtpu.findings.words import at, place
 from vtpu.program.kernels import Kernel
 from vtpu.reading.kernel_bodies import kernel_in
 from vtpu.units import counted

@@ -9,10 +9,10 @@ from vtpu.analysis.time.report import TimeReport
 from vtpu.analysis.time.rows import OperationRow
 from vtpu.clock.resources import Resource
 from vtpu.findings.finding import Cost, Evidence, Finding, Severity, seconds
-from vtpu.findings.places import at, place
 from vtpu.findings.rule import Group, Rule
 from vtpu.findings.step_cost import of_time
 from vtpu.findings.subjects import ProgramSubject
+from vtpu.findings.words import at, place
 from vtpu.units import counted, format_bytes, format_seconds
 
 _LEAST = 0.01  # of the step

@@ -8,11 +8,11 @@ from vtpu.analysis.bottlenecks.mesh_orders import MeshOrder, better_order, group
 from vtpu.analysis.time.rows import OperationRow
 from vtpu.clock.torus import Group
 from vtpu.findings.finding import Cost, Evidence, Finding, seconds
-from vtpu.findings.places import at
 from vtpu.findings.rule import Group as RuleGroup
 from vtpu.findings.rule import Rule
 from vtpu.findings.step_cost import of_time
 from vtpu.findings.subjects import ProgramSubject
+from vtpu.findings.words import at
 from vtpu.program.work import collective_in
 from vtpu.units import counted, format_seconds
 

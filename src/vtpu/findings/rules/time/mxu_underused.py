@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from vtpu.analysis.bottlenecks.products import ProductUse, narrow_dimension, product_uses
 from vtpu.evidence import Basis
 from vtpu.findings.finding import Cost, Evidence, Finding, seconds, share
-from vtpu.findings.places import at, place
 from vtpu.findings.rule import Group, Rule
 from vtpu.findings.step_cost import of_time
 from vtpu.findings.subjects import ProgramSubject
+from vtpu.findings.words import at, place
 
 _LEAST = 0.01  # of the step
 _FULL = 0.9  # of the matrix units: what misses less is no fault

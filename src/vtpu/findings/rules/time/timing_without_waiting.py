@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from vtpu.analysis.run.unawaited import UnawaitedTiming, unawaited_timings
 from vtpu.analysis.source_lines import SourceLine
 from vtpu.findings.finding import Evidence, Finding, Severity, count, seconds
-from vtpu.findings.places import place
 from vtpu.findings.rule import Group, Rule
 from vtpu.findings.subjects import RunSubject
+from vtpu.findings.words import place
 from vtpu.units import counted, format_seconds
 
 _LEAST_S = 1e-3  # who measures less measures the host

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from vtpu.analysis.bottlenecks.reshards import Cause, Reshard, find_reshards
 from vtpu.evidence import Basis
 from vtpu.findings.finding import Cost, Evidence, Finding, hbm_bytes, seconds
-from vtpu.findings.places import place
 from vtpu.findings.rule import Group, Rule
 from vtpu.findings.step_cost import of_time
 from vtpu.findings.subjects import ProgramSubject
+from vtpu.findings.words import place
 from vtpu.units import format_bytes
 
 

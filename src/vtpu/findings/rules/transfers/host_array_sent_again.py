@@ -15,7 +15,7 @@ from vtpu.findings.finding import Cost, Evidence, Finding, Severity, count, hbm_
 from vtpu.findings.rule import Group, Rule
 from vtpu.findings.severity import by_share
 from vtpu.findings.subjects import RunSubject
-from vtpu.findings.wording import in_steps, quoted, shape_text
+from vtpu.findings.words import in_steps, quoted, shape_text
 from vtpu.units import KIB, format_bytes
 
 _SMALLEST = KIB

@@ -13,7 +13,7 @@ from vtpu.evidence import Basis
 from vtpu.findings.finding import Evidence, Finding, Severity, count, hbm_bytes
 from vtpu.findings.rule import Group, Rule
 from vtpu.findings.subjects import RunSubject
-from vtpu.findings.wording import in_steps, quoted
+from vtpu.findings.words import in_steps, quoted
 from vtpu.units import MIB, counted, format_bytes
 
 _FEWEST = 3  # steps or executions

@@ -25,7 +25,7 @@ from vtpu.findings.finding import (
 from vtpu.findings.rule import Group, Rule
 from vtpu.findings.severity import by_share
 from vtpu.findings.subjects import RunSubject
-from vtpu.findings.wording import in_steps, quoted
+from vtpu.findings.words import in_steps, quoted
 from vtpu.units import MIB, format_bytes, format_seconds
 
 _FEWEST_STEPS = 3

@@ -12,7 +12,7 @@ from vtpu.findings.finding import Cost, Evidence, Finding, Severity, count, hbm_
 from vtpu.findings.rule import Group, Rule
 from vtpu.findings.severity import by_share
 from vtpu.findings.subjects import RunSubject
-from vtpu.findings.wording import quoted
+from vtpu.findings.words import quoted
 from vtpu.units import counted, format_bytes, format_seconds
 
 
