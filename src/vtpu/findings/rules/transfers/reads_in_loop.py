@@ -47,8 +47,10 @@ def find(subject: RunSubject) -> Iterable[Finding]:
 def _finding(subject: RunSubject, reads: Sequence[Repeated]) -> Finding:
     places = np.concatenate([r.events for r in reads])
     saved = subject.saved_if(without(subject.recording.events, places)) or 0.0
-    lost = max(saved, _idle_s(subject))
     size = sum(r.bytes_per_step for r in reads)
+    lost = max(saved, _idle_s(subject))
+    if size >= _LARGE:
+        lost += _idle_while_worked_on(subject, reads)
     return Finding(
         rule=RULE.slug,
         severity=_severity(by_share(lost, subject.step_s), size),
@@ -115,6 +117,13 @@ def _idle_s(subject: RunSubject) -> float:
     """How long the device has nothing to do in a step while the host waits for results."""
     time = subject.summary.time
     return time.step.steps.idle.host_waits_s if time and time.step else 0.0
+
+
+def _idle_while_worked_on(subject: RunSubject, reads: Sequence[Repeated]) -> float:
+    """How long the device has nothing to do in a step while the host computes with what it read."""
+    time = subject.summary.time
+    works = time.step.steps.idle.host_works_s if time and time.step else 0.0
+    return min(works, sum(_worked_on(subject, r) for r in reads))
 
 
 def _worked_on(subject: RunSubject, read: Repeated) -> float:
