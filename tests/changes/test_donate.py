@@ -113,8 +113,8 @@ def test_an_argument_that_a_script_still_reads_is_not_donated(tmp_path: Path) ->
 def test_an_argument_of_which_outputs_take_a_part_is_not_donated(tmp_path: Path) -> None:
     text = (
         HEAD
-        + "step = jax.jit(lambda both: both[0] * both[2].sum() + both[1].sum())\nargs = (args,)\n"
+        + "step = jax.jit(lambda params: params[0] * params[2].sum() + params[1].sum())\nargs = (args,)\n"
     )
     with tried(text, tmp_path, function="step") as trials:
         assert trials.proposed(PROPOSAL) == []
-        assert "only a part of both" in trials.refused(PROPOSAL)
+        assert "only a part of params" in trials.refused(PROPOSAL)

@@ -28,7 +28,7 @@ from vtpu.fixing.verification import Variant, why_it_ended
 _MOST_DEVICES = 16
 _TOLERANCE = 1e-3  # relative to the largest value of an array; sums in another order are within
 _SMALL_FLOATS = 3e-2  # of types of 16 bits and fewer
-_SCRIPT_BUDGET = "200GFLOP,4GiB,60s"
+_SCRIPT_BUDGET = "200GFLOP,16GiB,60s"
 _NUMBER = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?")
 
 
