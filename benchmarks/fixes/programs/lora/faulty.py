@@ -109,6 +109,7 @@ def main():
         losses.append(loss)
         if number % EVERY == EVERY - 1:
             losses.append(jax.jit(lambda p, t: loss_of(p, t))(params, tokens))
+        if number % EVERY == 1:
             save(params)
     print("losses", *(f"{loss:.3f}" for loss in jax.device_get(losses)))
 
