@@ -20,6 +20,7 @@ from pydantic import TypeAdapter
 from vtpu.analysis.run.summary import RunSummary
 from vtpu.analysis.run.transfers import Direction, TransferSummary
 from vtpu.analysis.source_lines import SourceLine
+from vtpu.findings.search import FAILED
 from vtpu.recording.file import load_recording
 from vtpu.recording.recording import Recording
 
@@ -176,5 +177,5 @@ def read_report(path: Path) -> RunSummary:
     value: dict[str, Any] = json.loads(path.read_text())
     assert value.pop("schema") == "vtpu.run/1"
     assert value.pop("basis")
-    assert isinstance(value.pop("findings"), list)
+    assert not [f for f in value.pop("findings") if f["title"].startswith(FAILED)]
     return TypeAdapter(RunSummary).validate_python(value)

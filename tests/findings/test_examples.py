@@ -11,6 +11,7 @@ import pytest
 
 from running import Bench
 from vtpu.findings.catalogue import all_rules
+from vtpu.findings.search import FAILED
 
 EXAMPLES = Path(__file__).parent / "examples"
 SLUGS = [rule.slug for rule in all_rules()]
@@ -26,7 +27,9 @@ def found_in(bench: Bench, example: Path) -> list[dict[str, Any]]:
     report = bench.folder / "report.json"
     done = bench.vtpu(command[1], "--json", str(report), *command[2:])
     assert report.exists(), done.stderr
-    return json.loads(report.read_text(encoding="utf-8"))["findings"]
+    found = json.loads(report.read_text(encoding="utf-8"))["findings"]
+    assert not [f for f in found if f["title"].startswith(FAILED)]
+    return found
 
 
 @pytest.mark.parametrize("slug", SLUGS)

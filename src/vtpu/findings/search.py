@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import traceback
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from vtpu.findings.catalogue import all_rules
-from vtpu.findings.finding import Finding
+from vtpu.findings.finding import Evidence, Finding, Severity
+from vtpu.findings.rule import Rule
 from vtpu.findings.subjects import ProgramSubject, RunSubject
+
+_Subject = TypeVar("_Subject", ProgramSubject, RunSubject)
+FAILED = "this rule failed"
 
 
 def find_in_program(subject: ProgramSubject) -> tuple[Finding, ...]:
@@ -16,7 +22,7 @@ def find_in_program(subject: ProgramSubject) -> tuple[Finding, ...]:
 
 def find_in_run(subject: RunSubject) -> tuple[Finding, ...]:
     """The faults of a run and of the programs that matter in it, worst first."""
-    found = [f for rule in all_rules() if rule.in_run for f in rule.in_run(subject)]
+    found = [f for rule in all_rules() if rule.in_run for f in _said(rule, rule.in_run, subject)]
     for program in subject.programs:
         found += _in_program(program)
     return worst_first(found)
@@ -29,7 +35,28 @@ def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def _in_program(subject: ProgramSubject) -> list[Finding]:
-    return [f for rule in all_rules() if rule.in_program for f in rule.in_program(subject)]
+    rules = [rule for rule in all_rules() if rule.in_program]
+    return [f for rule in rules if rule.in_program for f in _said(rule, rule.in_program, subject)]
+
+
+def _said(
+    rule: Rule, look: Callable[[_Subject], Iterable[Finding]], subject: _Subject
+) -> list[Finding]:
+    """What a rule finds. One that fails says so: the report of a long run does not go with it."""
+    try:
+        return list(look(subject))
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}"
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        return [
+            Finding(
+                rule=rule.slug,
+                severity=Severity.LOW,
+                title=f"{FAILED} ({said}): whether it would find something is not known",
+                change="Report this to the authors of vtpu, with the recording if that is possible.",
+                evidence=(Evidence(what=f"{place.name}, line {place.lineno}", text=said),),
+            )
+        ]
 
 
 def _badness(finding: Finding) -> tuple[int, float, float, float]:

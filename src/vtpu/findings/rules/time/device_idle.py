@@ -35,7 +35,7 @@ def find(subject: RunSubject) -> Iterable[Finding]:
     lost = idle.host_works_s + idle.host_waits_s
     if not has_input(step):
         lost += idle.host_blocked_s
-    if lost < _LEAST * step.steps.mean_s:
+    if not lost or lost < _LEAST * step.steps.mean_s:
         return
     rows, reads = _idle(subject, step), _reads(subject, step)
     own = next((row for row in rows if row.doing is not Doing.BLOCKED), None)

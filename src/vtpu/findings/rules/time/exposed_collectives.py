@@ -22,7 +22,7 @@ def find(subject: ProgramSubject) -> Iterable[Finding]:
     """One finding of all collectives of a program that the core waits for."""
     time, waits = subject.report.time, _waits(subject)
     total = sum(w.seconds for w in waits)
-    if time is None or total < _LEAST * time.seconds:
+    if time is None or not waits or total < _LEAST * time.seconds:
         return
     worst, core = waits[0], time.time.core_busy
     yield Finding(

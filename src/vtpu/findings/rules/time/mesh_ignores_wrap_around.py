@@ -29,7 +29,7 @@ def find(subject: ProgramSubject) -> Iterable[Finding]:
     if not rows or sum(row.seconds for row in rows) < _LEAST * time.seconds:
         return
     order = better_order(module, wanted)
-    if order is None or order.gain_s < _LEAST * order.now_s:
+    if order is None or not order.gain_s or order.gain_s < _LEAST * order.now_s:
         return
     yield Finding(
         rule=RULE.slug,
