@@ -154,5 +154,6 @@ def test_a_state_that_comes_back_whole_is_gathered(bench: Bench) -> None:
     found = checked(bench, "donate-other-sharding")
     finding = the(found, "gathered-result")
     assert finding["cost"]["hbm"]["value"] == 48 * MIB
-    assert 'P("x", None)' in finding["change"]
+    named = ('P("x", None)', "the sharding of s")  # older releases keep no names of axes
+    assert any(name in finding["change"] for name in named)
     assert checked(bench, "donate-other-sharding", "fixed") == []

@@ -27,6 +27,7 @@ MANY_STEPS = 64  # more are steps of time rather than layers
 _SMALL = 0.01  # of all that layers keep
 _CHECKPOINT = "checkpoint/"
 _RECOMPUTED = "rematted_computation"
+_HANDS_ON = ("get-tuple-element", "tuple")
 _USERS = {
     Phase.FORWARD: (Phase.BACKWARD, Phase.RECOMPUTED),
     Phase.RECOMPUTED: (Phase.BACKWARD,),
@@ -107,6 +108,7 @@ class _Finder:
     def __init__(self, module: Module, usage: MemoryUsage, lines: UserLines) -> None:
         self._module, self._lines = module, lines
         self._by_name = {i.name: i for _, i in module.program_order()}
+        self._consumers = {number: i for _, i in module.program_order() for number in i.operands}
         self._order = usage.order
         self._steps: dict[int, int] = {}
         self._recomputes = any(_RECOMPUTED in i.op_name for i in module.by_id.values())
@@ -118,13 +120,22 @@ class _Finder:
             return None
         if phase is Phase.RECOMPUTED and not is_recomputed_at_once(item.op_name):
             return None
-        user = self._by_name.get(self._order[item.occupant.end])
+        user = self._last_user(item)
         if user is None or self._phase_of_user(user) not in _USERS[phase]:
             return None
         if user.opcode == "while" and self._is_stacked(item.shape, user):
             source = source_of(self._module, user)
             return _Use(item, user, user, self._steps_of(user), self._lines.line(source.frames))
         return _Use(item, user, None, 0, UNKNOWN_LINE)
+
+    def _last_user(self, item: MemoryItem) -> Instruction | None:
+        """What uses it last. Where one loop's result is handed to the next, its memory may change its owner
+        on the way: then that loop.
+        """
+        user = self._by_name.get(self._order[item.occupant.end])
+        while user is not None and user.opcode in _HANDS_ON:
+            user = self._consumers.get(user.id)
+        return user
 
     def kept(self, line: SourceLine, uses: list[_Use]) -> Kept:
         loops = {use.loop.id: use.loop for use in uses if use.loop is not None}
