@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -93,7 +94,8 @@ def test_a_change_that_was_never_tried_cannot_be_applied(bench: Bench) -> None:
     assert "nothing was tried yet" in done.stderr
 
 
-def test_ctrl_c_keeps_what_was_found(bench: Bench) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_was_found_is_kept_when_it_is_ended(bench: Bench, number: signal.Signals) -> None:
     bench.script(PROGRAM)
     words = [
         sys.executable,
@@ -117,9 +119,36 @@ def test_ctrl_c_keeps_what_was_found(bench: Bench) -> None:
     )
     while process.poll() is None and not list(bench.folder.glob("vtpu-fix-*/2")):
         time.sleep(0.05)  # until the second trial has begun
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     out, err = process.communicate(timeout=120)
     assert "Traceback" not in err
     assert process.returncode in (0, 1)
     assert "vtpu fix" in out
     assert json.loads((bench.folder / "f.json").read_text())["baseline"]["fits"]
+    assert not list(bench.folder.glob("vtpu-fix-*"))  # nor a trial that still runs
+
+
+def test_ended_before_anything_is_known_it_leaves_no_process(bench: Bench) -> None:
+    bench.script(PROGRAM)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "vtpu", "fix", "prog.py:step", "--on", "v5e:1x1"],
+        cwd=bench.folder,
+        env={**bench.environment, "TMPDIR": str(bench.folder)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    while process.poll() is None and not list(bench.folder.glob("vtpu-fix-*/1/spec.json")):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert "Traceback" not in err
+    assert not [p for p in Path("/proc").glob("[0-9]*/cmdline") if _mentions(p, str(bench.folder))]
+
+
+def _mentions(command: Path, text: str) -> bool:
+    try:
+        return text.encode() in command.read_bytes()
+    except OSError:  # it ended meanwhile
+        return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -104,7 +105,15 @@ def _search(
 
     wanted = parse_slice(on)
     options = FixOptions(goal=goal, within_s=within_s, combines_different=different, says=_say)
-    outcome = search(target, wanted.name, options)
+    for ending in (
+        signal.SIGTERM,
+        signal.SIGHUP,
+    ):  # as Ctrl-C: trials are ended, what was found is told
+        signal.signal(ending, signal.default_int_handler)
+    try:
+        outcome = search(target, wanted.name, options)
+    finally:
+        _say("")
     keep_outcome(outcome, _folder())
     if json != "-":
         print_document(fix_document(outcome), sys.stdout)
@@ -114,10 +123,11 @@ def _search(
 
 
 def _say(text: str) -> None:
-    """Tells people who wait what is tried; nothing where nobody looks."""
+    """Tells people who wait what is tried, and clears that away again; nothing where nobody looks."""
     if sys.stderr.isatty():
         width = os.get_terminal_size(sys.stderr.fileno()).columns - 1
-        print(f"\r\033[K{f'vtpu fix: {text}'[:width]}", end="", file=sys.stderr, flush=True)
+        line = f"vtpu fix: {text}"[:width] if text else ""
+        print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
 
 
 def _folder() -> Path:

@@ -22,7 +22,7 @@ def find_in_program(subject: ProgramSubject) -> tuple[Finding, ...]:
 
 def find_in_run(subject: RunSubject) -> tuple[Finding, ...]:
     """The faults of a run and of the programs that matter in it, worst first."""
-    found = [f for rule in all_rules() if rule.in_run for f in _said(rule, rule.in_run, subject)]
+    found = [f for rule in all_rules() if rule.in_run for f in said(rule, rule.in_run, subject)]
     for program in subject.programs:
         found += _in_program(program)
     return worst_first(found)
@@ -36,16 +36,16 @@ def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 def _in_program(subject: ProgramSubject) -> list[Finding]:
     rules = [rule for rule in all_rules() if rule.in_program]
-    return [f for rule in rules if rule.in_program for f in _said(rule, rule.in_program, subject)]
+    return [f for rule in rules if rule.in_program for f in said(rule, rule.in_program, subject)]
 
 
-def _said(
+def said(
     rule: Rule, look: Callable[[_Subject], Iterable[Finding]], subject: _Subject
 ) -> list[Finding]:
     """What a rule finds. One that fails says so: the report of a long run does not go with it."""
     try:
         return list(look(subject))
-    except Exception as error:
+    except Exception as error:  # it is told as a finding, and the others' findings stay
         said = f"{type(error).__name__}: {error}"
         place = traceback.extract_tb(error.__traceback__)[-1]
         return [

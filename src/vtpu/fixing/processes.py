@@ -57,6 +57,9 @@ class Processes:
             _end(process)
             out, err = process.communicate()
             code = None
+        except BaseException:  # Ctrl-C: it is in a session of its own and would go on
+            _end(process)
+            raise
         finally:
             with self._lock:
                 self._running.discard(process)

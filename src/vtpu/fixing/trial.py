@@ -44,9 +44,7 @@ def try_function(spec: TrialSpec) -> TrialResult:
     """Compiles the function. What the user's code or the compiler refuses is an error in the figures."""
     import_as_edited(spec.texts)
     from vtpu.checks.check import check_call
-    from vtpu.checks.compiling import CompileFailed
     from vtpu.checks.targets import TargetFailed, load_target
-    from vtpu.errors import CompilerDied, UsageError
     from vtpu.plugin import attach
 
     attach(spec.slice, report=False, values="zeros", out=spec.recording)
@@ -59,12 +57,9 @@ def try_function(spec: TrialSpec) -> TrialResult:
         given = target.function, target.args, target.kwargs
         args, kwargs = change_arguments(*given, spec.changes, jax.devices())
         found = check_call(target.function, args, kwargs, spec.slice)
-    except TargetFailed as failed:
-        return TrialResult(figures=Figures(fits=None, error=_said(failed.__cause__ or failed)))
-    except (CompileFailed, CompilerDied, UsageError) as error:
-        return TrialResult(figures=Figures(fits=None, error=_said(error)))
-    except Exception as error:  # the user's function, as it is edited, raises what it likes
-        return TrialResult(figures=Figures(fits=None, error=_said(error)))
+    except Exception as error:  # what is edited raises what it likes: it is this trial's answer
+        cause = error.__cause__ if isinstance(error, TargetFailed) else None
+        return TrialResult(figures=Figures(fits=None, error=_said(cause or error)))
     time = found.time
     figures = Figures(
         fits=found.fits,

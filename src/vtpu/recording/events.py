@@ -49,9 +49,7 @@ class EventKind(IntEnum):
     EXECUTE = 2  # bytes: temporaries per device; address: its number to JAX's profiler, if positive
     ALLOCATE = 3  # bytes: as placed, padding included; detail: shape
     FREE = 4  # the same
-    HOST_TO_DEVICE = (
-        5  # bytes: as the host holds them; detail: shape; address: a fingerprint of them
-    )
+    HOST_TO_DEVICE = 5  # bytes: as the host holds them; detail: shape; address: their fingerprint
     DEVICE_TO_HOST = 6  # the same without a fingerprint
     COPY = 7  # between memories; bytes in the device's layout; detail: the source's device
     CALLBACK = 8  # a host callback got a value; detail: channel
