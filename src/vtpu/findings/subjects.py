@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from vtpu.analysis.bottlenecks.reshards import Reshard, find_reshards
 from vtpu.analysis.program.recorded import memory_of
 from vtpu.analysis.program.report import Origin, ProgramReport, report_program
 from vtpu.analysis.run.loop import Loop, loop_of
@@ -66,6 +67,14 @@ class ProgramSubject:
     def step_s(self) -> float | None:
         """The modelled time of one execution; None where it is not known."""
         return self.report.time.seconds if self.report.time else None
+
+    @cached_property
+    def reshards(self) -> tuple[Reshard, ...]:
+        """The collectives that it can hardly have meant; several rules ask for them."""
+        report = self.report
+        if report.memory is None or report.time is None:
+            return ()
+        return find_reshards(report.memory.module, report.time, report.memory.log)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

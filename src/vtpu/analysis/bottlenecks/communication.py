@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from vtpu.analysis.program.spreads import Spread, are_of_parameters
+from vtpu.analysis.program.pieces import Piece, are_of_parameters
 from vtpu.analysis.source_lines import SourceLine
 from vtpu.analysis.time.rows import OperationRow
 from vtpu.program.modules import Module
@@ -49,7 +49,7 @@ class Waits:
 
 
 def waits_for_collectives(
-    module: Module, rows: Iterable[OperationRow], arguments: tuple[Spread, ...]
+    module: Module, rows: Iterable[OperationRow], arguments: tuple[Piece, ...]
 ) -> tuple[Waits, ...]:
     """The collectives among `rows`, those that are waited for longest first."""
     together: dict[tuple[str, Purpose, SourceLine, int], list[OperationRow]] = {}
@@ -88,7 +88,7 @@ def devices_of(module: Module, part: CollectivePart) -> int:
 
 
 def _purpose(
-    module: Module, row: OperationRow, part: CollectivePart, arguments: tuple[Spread, ...]
+    module: Module, row: OperationRow, part: CollectivePart, arguments: tuple[Piece, ...]
 ) -> Purpose:
     if _WINDOWED in module.computations[row.time.computation].name:
         return Purpose.PIECES

@@ -18,7 +18,7 @@ from functools import cached_property
 
 from vtpu.analysis.bottlenecks.consumers import Consumers, comes_from
 from vtpu.analysis.program.argument_roles import Role
-from vtpu.analysis.program.spreads import Spread, are_of_parameters, spreads_of
+from vtpu.analysis.program.pieces import Piece, are_of_parameters, pieces_of
 from vtpu.analysis.time.report import TimeReport
 from vtpu.analysis.time.rows import OperationRow
 from vtpu.program.modules import Instruction, Module
@@ -27,7 +27,6 @@ from vtpu.program.work import CollectivePart, collective_in
 from vtpu.program.work.traffic import padded_bytes, taken_by
 from vtpu.reading.messages.others import FullRematerialization
 from vtpu.reading.messages.read import read_messages
-from vtpu.recording.recording import ProgramRecord
 
 _WARNING = "Involuntary full rematerialization"
 _OWN_NUMBER = frozenset({"partition-id", "replica-id"})
@@ -62,29 +61,24 @@ class Reshard:
     devices: int
     around: frozenset[int]
     warning: FullRematerialization | None = None
-    argument: Spread | None = None
-    result: Spread | None = None
+    argument: Piece | None = None
+    result: Piece | None = None
 
 
-def find_reshards(
-    module: Module, time: TimeReport, log: str, record: ProgramRecord | None
-) -> tuple[Reshard, ...]:
+def find_reshards(module: Module, time: TimeReport, log: str) -> tuple[Reshard, ...]:
     """The collectives of a program that it can hardly have meant, the longest first."""
-    search = _Search(module, time, log, record)
+    search = _Search(module, time, log)
     found = (search.judge(row) for row in time.rows if row.is_communication)
     return tuple(sorted((f for f in found if f), key=lambda f: -f.seconds))
 
 
 class _Search:
-    def __init__(
-        self, module: Module, time: TimeReport, log: str, record: ProgramRecord | None
-    ) -> None:
+    def __init__(self, module: Module, time: TimeReport, log: str) -> None:
         self._module = module
         self._consumers = Consumers(module)
         self._seconds = {row.instruction.id: row.seconds for row in time.rows}
         self._warnings = _warnings(log)
-        self._record = record
-        self._arguments, self._results = spreads_of(module, record)
+        self._arguments, self._results = pieces_of(module)
 
     def judge(self, row: OperationRow) -> Reshard | None:
         """What a collective is there for, where it is one of the causes."""
@@ -110,8 +104,8 @@ class _Search:
         part: CollectivePart,
         *,
         warning: FullRematerialization | None = None,
-        argument: Spread | None = None,
-        result: Spread | None = None,
+        argument: Piece | None = None,
+        result: Piece | None = None,
     ) -> Reshard:
         around = self._consumers.moves(row.instruction)
         if cause is Cause.REMATERIALISED:
@@ -160,7 +154,7 @@ class _Search:
 
     # ---- the batch as a whole -------------------------------------------------------------------
 
-    def _batch_of(self, part: CollectivePart) -> Spread | None:
+    def _batch_of(self, part: CollectivePart) -> Piece | None:
         """The batch that comes in parts, and that a collective has as a whole."""
         groups = part.collective.collective.groups if part.collective.collective else ()
         size = len(groups[0]) if groups else len(self._module.devices)
@@ -179,14 +173,14 @@ class _Search:
         return None
 
     @cached_property
-    def _batches(self) -> list[Spread]:
+    def _batches(self) -> list[Piece]:
         """Arguments of the batch that are cut along it."""
         return [a for a in self._arguments if a.role is Role.BATCH and a.parts and a.parts[0] > 1]
 
     # ---- a state that comes back otherwise ------------------------------------------------------
 
     @cached_property
-    def _changed_states(self) -> dict[int, tuple[Spread, Spread]]:
+    def _changed_states(self) -> dict[int, tuple[Piece, Piece]]:
         """By collective the donated argument and the result that it changes the sharding of."""
         result = self._module.result()
         values = (
@@ -196,16 +190,16 @@ class _Search:
             if result
             else ()
         )
-        found: dict[int, tuple[Spread, Spread]] = {}
+        found: dict[int, tuple[Piece, Piece]] = {}
         for argument, returned in self._changed():
             if returned.number < len(values):
                 value = self._module.by_id[values[returned.number]]
                 found |= dict.fromkeys(self._collectives_behind(value), (argument, returned))
         return found
 
-    def _changed(self) -> Iterator[tuple[Spread, Spread]]:
+    def _changed(self) -> Iterator[tuple[Piece, Piece]]:
         """Donated arguments and results of one shape, of which all have other shardings."""
-        donated = set(self._record.donated_parameters) if self._record else set[int]()
+        donated = {alias.parameter for alias in self._module.aliases}
         given = [a for a in self._arguments if a.number in donated and a.whole]
         counts = Counter(_kind(a) for a in given), Counter(_kind(r) for r in self._results)
         for result in self._results:
@@ -237,8 +231,8 @@ def _warnings(log: str) -> dict[str, FullRematerialization]:
     return {name: m for m in found if (name := m.operator.op_name)}
 
 
-def _kind(spread: Spread) -> tuple[object, ...]:
-    return spread.shape.element_type, spread.whole
+def _kind(piece: Piece) -> tuple[object, ...]:
+    return piece.shape.element_type, piece.whole
 
 
 def _array(shape: Shape) -> ArrayShape | None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from vtpu.analysis.bottlenecks.communication import Purpose, Waits, waits_for_collectives
-from vtpu.analysis.bottlenecks.reshards import find_reshards
-from vtpu.analysis.program.spreads import spreads_of
+from vtpu.analysis.program.pieces import pieces_of
 from vtpu.evidence import Basis
 from vtpu.findings.finding import Cost, Evidence, Finding, seconds, share
 from vtpu.findings.rule import Group, Rule
@@ -47,10 +46,9 @@ def _waits(subject: ProgramSubject) -> tuple[Waits, ...]:
     report, module = subject.report, subject.module
     if report.time is None or report.memory is None or module is None:
         return ()
-    reshards = find_reshards(module, report.time, report.memory.log, subject.record)
-    apart = {r.row.instruction.id for r in reshards}
+    apart = {r.row.instruction.id for r in subject.reshards}
     rows = [row for row in report.time.rows if row.instruction.id not in apart]
-    return waits_for_collectives(module, rows, spreads_of(module, subject.record)[0])
+    return waits_for_collectives(module, rows, pieces_of(module)[0])
 
 
 def _evidence(waits: Waits) -> Evidence:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from vtpu.analysis.bottlenecks.copies import ArrayCopy, array_copies
-from vtpu.analysis.bottlenecks.reshards import find_reshards
 from vtpu.analysis.program.argument_roles import tree_of
 from vtpu.findings.finding import Cost, Evidence, Finding, seconds
 from vtpu.findings.rule import Group, Rule
@@ -29,8 +28,7 @@ def _copies(subject: ProgramSubject) -> list[ArrayCopy]:
     module, report = subject.module, subject.report
     if module is None or report.time is None or report.memory is None:
         return []
-    reshards = find_reshards(module, report.time, report.memory.log, subject.record)
-    apart = {number for r in reshards for number in r.around}
+    apart = {number for r in subject.reshards for number in r.around}
     rows = [row for row in report.time.rows if row.instruction.id not in apart]
     return list(array_copies(module, rows))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from vtpu.analysis.bottlenecks.reshards import Cause, Reshard, find_reshards
+from vtpu.analysis.bottlenecks.reshards import Cause, Reshard
 from vtpu.evidence import Basis
 from vtpu.findings.finding import Cost, Evidence, Finding, hbm_bytes, seconds
 from vtpu.findings.rule import Group, Rule
@@ -16,11 +16,8 @@ from vtpu.units import format_bytes
 
 def find(subject: ProgramSubject) -> Iterable[Finding]:
     """One finding for each line and cause; one for a batch that does not stay cut."""
-    time, module = subject.report.time, subject.module
-    if time is None or module is None or subject.report.memory is None:
-        return
     together: dict[tuple[object, ...], list[Reshard]] = {}
-    for found in find_reshards(module, time, subject.report.memory.log, subject.record):
+    for found in subject.reshards:
         where = None if found.cause is Cause.BATCH else found.row.line
         together.setdefault((found.cause, where), []).append(found)
     for reshards in together.values():

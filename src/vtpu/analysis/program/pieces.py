@@ -1,8 +1,7 @@
-"""How the arguments and results of a program are spread over its devices."""
+"""What of a program's arguments and results lies on one device."""
 
 from __future__ import annotations
 
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,13 +10,11 @@ from math import prod
 from vtpu.analysis.program.argument_roles import Argument, Role, judge_roles
 from vtpu.program.modules import Module
 from vtpu.program.shapes import ArrayShape, Shape, leaves
-from vtpu.reading.shardings import parts_along, read_shardings
-from vtpu.reading.wire import WireError
-from vtpu.recording.recording import ProgramRecord
+from vtpu.program.shardings import Sharding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
+class Piece:
     """An argument or result: its shape on one device, and into how many parts each dimension is cut.
 
     `parts` None where the program does not say. `name` and `role` of an argument; of a result empty.
@@ -42,27 +39,24 @@ class Spread:
         return prod(self.parts or ())
 
 
-def spreads_of(
-    module: Module, record: ProgramRecord | None
-) -> tuple[tuple[Spread, ...], tuple[Spread, ...]]:
+def pieces_of(module: Module) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
     """The arguments and the results that are arrays, by number."""
     parameters = module.parameters()
     result = module.result()
     outputs = [shape for _, shape in leaves(result.shape)] if result else []
-    cuts, output_cuts = _shardings(record)
     donated = {alias.parameter for alias in module.aliases}
     roles = judge_roles(
         [Argument(p.op_name or p.name, p.shape, n in donated) for n, p in enumerate(parameters)]
     )
     arguments = (
-        _spread(n, p.shape, cuts, p.op_name or p.name, role)
+        _piece(n, p.shape, module.parameter_shardings, p.op_name or p.name, role)
         for n, (p, role) in enumerate(zip(parameters, roles, strict=True))
     )
-    results = (_spread(n, shape, output_cuts) for n, shape in enumerate(outputs))
+    results = (_piece(n, shape, module.result_shardings) for n, shape in enumerate(outputs))
     return tuple(a for a in arguments if a), tuple(r for r in results if r)
 
 
-def are_of_parameters(dims: Sequence[int], arguments: Iterable[Spread]) -> bool:
+def are_of_parameters(dims: Sequence[int], arguments: Iterable[Piece]) -> bool:
     """Whether an array of these dimensions may be a parameter or a gradient, of one layer perhaps.
 
     So it is when an argument that is no batch has them all, whole or on one device, in whatever order.
@@ -74,26 +68,15 @@ def are_of_parameters(dims: Sequence[int], arguments: Iterable[Spread]) -> bool:
     )
 
 
-def _spread(
-    number: int, shape: Shape, cuts: tuple[bytes, ...], name: str = "", role: Role = Role.OUTPUT
-) -> Spread | None:
+def _piece(
+    number: int,
+    shape: Shape,
+    shardings: Sequence[Sharding | None],
+    name: str = "",
+    role: Role = Role.OUTPUT,
+) -> Piece | None:
     if not isinstance(shape, ArrayShape):
         return None
-    parts = _parts(cuts[number], len(shape.dims)) if number < len(cuts) else None
-    return Spread(number=number, shape=shape, parts=parts, name=name, role=role)
-
-
-def _parts(cut: bytes, rank: int) -> tuple[int, ...] | None:
-    try:
-        return parts_along(cut, rank)
-    except WireError:
-        return None
-
-
-def _shardings(record: ProgramRecord | None) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
-    if record is None or not record.hlo:
-        return (), ()
-    try:
-        return read_shardings(zlib.decompress(record.hlo))
-    except (WireError, zlib.error):
-        return (), ()
+    sharding = shardings[number] if number < len(shardings) else None
+    parts = sharding.parts if sharding else None
+    return Piece(number=number, shape=shape, parts=parts, name=name, role=role)
