@@ -79,11 +79,14 @@ class ProgramSubject:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RunSubject:
-    """A run as rules see it: its events, its summary, and the programs that matter."""
+    """A run as rules see it: its events, its summary, the modelled times of its programs, and those that
+    matter.
+    """
 
     recording: Recording
     summary: RunSummary
     files: SourceFiles
+    times: ProgramTimes
 
     @cached_property
     def lines(self) -> LineFinder:
@@ -108,11 +111,6 @@ class RunSubject:
     def host_speed(self) -> float:
         """How much faster the slice's host is taken to be than this machine."""
         return self.summary.time.host_speed if self.summary.time else 1.0
-
-    @cached_property
-    def times(self) -> ProgramTimes:
-        """The modelled times of its programs."""
-        return ProgramTimes(self.recording)
 
     @cached_property
     def virtual_run(self) -> VirtualRun:
@@ -238,6 +236,13 @@ def program_subject(report: ProgramReport, record: ProgramRecord | None = None) 
     return ProgramSubject(report=report, files=files, slice=wanted, record=record)
 
 
-def run_subject(recording: Recording, summary: RunSummary) -> RunSubject:
-    """A run; without its time where the summary leaves that out."""
-    return RunSubject(recording=recording, summary=summary, files=SourceFiles(recording.run.folder))
+def run_subject(
+    recording: Recording, summary: RunSummary, times: ProgramTimes | None = None
+) -> RunSubject:
+    """A run. `times`: those of its programs, where the summary was made with them."""
+    return RunSubject(
+        recording=recording,
+        summary=summary,
+        files=SourceFiles(recording.run.folder),
+        times=times or ProgramTimes(recording),
+    )

@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
-from vtpu.analysis.run.summary import RunSummary, summarize
+from vtpu.analysis.run.summary import summarize
 from vtpu.analysis.run.time import Timing
+from vtpu.analysis.time.programs import ProgramTimes
 from vtpu.errors import UsageError
 from vtpu.findings.search import find_in_run
 from vtpu.findings.subjects import run_subject
@@ -50,8 +51,7 @@ def report_run(
     if problem:
         recording = replace(recording, problems=(*recording.problems, problem))
     try:
-        summary = summarize(recording, other_recordings, timing)
-        _report(recording, summary, None if problem else str(path), json)
+        _report(recording, other_recordings, timing, None if problem else str(path), json)
     except UsageError as error:  # the program's end counts, not the report's
         print(f"vtpu: {error}", file=sys.stderr)
 
@@ -70,17 +70,21 @@ def report_recording(
     Raises:
         UsageError: the file for the JSON cannot be written.
     """
-    _report(recording, summarize(recording, timing=timing), path, json, file)
+    _report(recording, None, timing, path, json, file)
 
 
 def _report(
     recording: Recording,
-    summary: RunSummary,
+    other_recordings: tuple[str, ...] | None,
+    timing: Timing,
     path: str | None,
     json: str | None,
     file: TextIO | None = None,
 ) -> None:
-    findings = find_in_run(run_subject(recording, summary))
+    times = ProgramTimes(recording)  # programs are read once for the summary and the findings
+    timing = replace(timing, durations=timing.durations or times)
+    summary = summarize(recording, other_recordings, timing)
+    findings = find_in_run(run_subject(recording, summary, times))
     if json != "-":
         print_document(run_document(summary, path, findings), file or sys.stdout)
     if json:

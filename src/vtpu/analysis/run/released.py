@@ -81,13 +81,16 @@ def released_after(recording: Recording, programs: Iterable[int], device: int) -
 def _calls(recording: Recording, own: set[int], device: int) -> list[_Call]:
     """The calls but the last, up to the first few."""
     rows = _rows(recording, device)
-    events = [_Event(*fields) for fields in recording.events[rows][list(_Event._fields)].tolist()]
-    begins = [n for n, e in enumerate(events) if e.kind == EventKind.EXECUTE and e.program in own]
-    begins = begins[: _MOST_CALLS + 1]
-    if len(begins) < 2:
+    here = recording.events[rows]
+    is_call = (here["kind"] == EventKind.EXECUTE) & np.isin(here["program"], list(own))
+    at = np.flatnonzero(is_call)[: _MOST_CALLS + 1]
+    if len(at) < 2:
         return []
+    looked_at = here[at[0] : at[-1] + 1]
+    events = [_Event(*fields) for fields in looked_at[list(_Event._fields)].tolist()]
+    begins = (at - at[0]).tolist()
     taken = {p.number: _taken(p) for p in recording.programs}
-    alive = _Alive(recording, device, int(rows[begins[0]]))
+    alive = _Alive(recording, device, int(rows[at[0]]))
     found: list[_Call] = []
     for begin, end in pairwise(begins):
         call = _Call(dict(alive.buffers))
