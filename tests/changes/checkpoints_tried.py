@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from vtpu.analysis.source.files import SourceFile, SourceFiles
-from vtpu.changes.checkpoints import has_checkpoint, with_checkpoint
 from vtpu.changes.edits import render
-from vtpu.changes.policies import NOTHING, Policy
-from vtpu.changes.repeats import Repeat, RepeatKind, find_repeats
-from vtpu.changes.saved_activations import Saved
+from vtpu.changes.rewriting.checkpoints import has_checkpoint, with_checkpoint
+from vtpu.changes.rewriting.policies import NOTHING, Policy
+from vtpu.changes.source.repeats import Repeat, RepeatKind, find_repeats
+from vtpu.changes.source.saved_activations import Saved
 from vtpu.program.locations import Frame
 
 

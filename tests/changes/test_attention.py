@@ -10,9 +10,9 @@ import pytest
 
 from changes.computed import same_result
 from vtpu.analysis.source.files import SourceFile
-from vtpu.changes.attention import NotAttention, find_attention
 from vtpu.changes.edits import render
-from vtpu.changes.query_blocks import in_query_blocks
+from vtpu.changes.rewriting.query_blocks import in_query_blocks
+from vtpu.changes.source.attention import NotAttention, find_attention
 
 HEAD = """
 import math

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from changes.trying import as_file, edited
-from vtpu.changes.chunking import edits_of, plan
-from vtpu.changes.products import product_of
-from vtpu.changes.wide_values import UsedWhole, follow
+from vtpu.changes.rewriting.chunking import edits_of, plan
+from vtpu.changes.source.products import product_of
+from vtpu.changes.source.wide_values import UsedWhole, follow
 
 HEAD = """
 import jax

@@ -8,9 +8,9 @@ import textwrap
 import pytest
 
 from changes.trying import as_file, edited
-from vtpu.changes.deferring import CannotDefer, Deferring
-from vtpu.changes.loops import loops_around
-from vtpu.changes.reads import reads_within
+from vtpu.changes.rewriting.deferring import CannotDefer, Deferring
+from vtpu.changes.source.loops import loops_around
+from vtpu.changes.source.reads import reads_within
 
 HEAD = "import jax\nimport numpy as np\n"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from changes.trials import tried
-from vtpu.changes.flags import When, all_flags
 from vtpu.changes.proposals.flags import PROPOSAL
+from vtpu.changes.rewriting.flags import When, all_flags
 
 SPLIT = """
 import jax

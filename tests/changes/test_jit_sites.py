@@ -6,7 +6,7 @@ import pytest
 
 from vtpu.analysis.source.files import SourceFile
 from vtpu.changes.edits import render
-from vtpu.changes.jit_sites import called_on, site_of
+from vtpu.changes.source.jit_sites import called_on, site_of
 
 DEFINITION = "def step(params, x):\n    return params\n"
 

@@ -11,9 +11,9 @@ from changes.trying import as_file, edited, refused, tried
 from running import Bench
 from vtpu.analysis.run.transfers import Direction
 from vtpu.changes.change import Numerics
-from vtpu.changes.loops import loops_around
 from vtpu.changes.proposals.keep_on_device import PROPOSAL
-from vtpu.changes.resent import CannotKeep, edits_of, resent
+from vtpu.changes.rewriting.resent import CannotKeep, edits_of, resent
+from vtpu.changes.source.loops import loops_around
 
 HEAD = """\
 import jax

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from changes.checkpoints_tried import checkpointed, frame, repeats, saved
-from vtpu.changes.checkpoints import NotUnderstood, has_checkpoint, with_checkpoint
-from vtpu.changes.policies import DOTS, NOTHING
-from vtpu.changes.repeats import RepeatKind
+from vtpu.changes.rewriting.checkpoints import NotUnderstood, has_checkpoint, with_checkpoint
+from vtpu.changes.rewriting.policies import DOTS, NOTHING
+from vtpu.changes.source.repeats import RepeatKind
 
 SCAN = """
 from jax import lax

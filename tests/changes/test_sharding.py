@@ -17,8 +17,8 @@ from running import Bench, Run
 from vtpu.analysis.program.argument_roles import Role
 from vtpu.changes.change import Change
 from vtpu.changes.proposals import shard_batch, shard_optimizer, shard_parameters
-from vtpu.changes.splitting import _SOURCE, HELPER, Cut, split, split_dimension
-from vtpu.changes.state import Batch, State, Taken, find_batch
+from vtpu.changes.rewriting.splitting import _SOURCE, HELPER, Cut, split, split_dimension
+from vtpu.changes.source.state import Batch, State, Taken, find_batch
 from vtpu.program.element_types import ElementType
 
 

@@ -9,15 +9,15 @@ import pytest
 
 from changes.trying import as_file
 from vtpu.analysis.source.files import SourceFile
-from vtpu.changes.constants import number_for
-from vtpu.changes.gradients import function_of
-from vtpu.changes.jit_sites import JitSite, site_of
-from vtpu.changes.losses import Reduction, has_only_means, reduction_of
-from vtpu.changes.meshes import meshes_in, visible_mesh
-from vtpu.changes.returns import returned
-from vtpu.changes.scopes import free_variables
-from vtpu.changes.state import State
-from vtpu.changes.step_calls import StepCall, binding, call_on
+from vtpu.changes.source.constants import number_for
+from vtpu.changes.source.gradients import function_of
+from vtpu.changes.source.jit_sites import JitSite, site_of
+from vtpu.changes.source.losses import Reduction, has_only_means, reduction_of
+from vtpu.changes.source.meshes import meshes_in, visible_mesh
+from vtpu.changes.source.returns import returned
+from vtpu.changes.source.scopes import free_variables
+from vtpu.changes.source.state import State
+from vtpu.changes.source.step_calls import StepCall, binding, call_on
 
 NO_STATE = State(parameters=(), optimizer=(), batch=(), arrays=(), results=(), mesh=())
 

@@ -13,7 +13,6 @@ import pytest
 
 from changes.trying import edited, proposed, situation_of
 from running import Bench, Run
-from vtpu.changes import casting
 from vtpu.changes.change import Change, Numerics
 from vtpu.changes.goal import Goal
 from vtpu.changes.proposals import (
@@ -24,6 +23,7 @@ from vtpu.changes.proposals import (
     optimizer_in_host_memory,
     parameter_dtype,
 )
+from vtpu.changes.rewriting import casting
 
 PROGRAM = """
 from functools import partial

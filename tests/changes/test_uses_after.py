@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from vtpu.analysis.source.files import SourceFile
-from vtpu.changes.jit_sites import site_of
-from vtpu.changes.uses_after import uses_after
+from vtpu.changes.source.jit_sites import site_of
+from vtpu.changes.source.uses_after import uses_after
 
 JITTED = """
 import jax

@@ -12,9 +12,9 @@ from vtpu.analysis.source.files import SourceFile
 from vtpu.changes.change import Change, NotApplicable
 from vtpu.changes.edits import Edit, render
 from vtpu.changes.goal import Goal
-from vtpu.changes.jit_sites import site_of
 from vtpu.changes.proposal import Proposal
 from vtpu.changes.situation import Situation
+from vtpu.changes.source.jit_sites import site_of
 from vtpu.changes.target import read_target
 from vtpu.chips import parse_slice
 from vtpu.findings.finding import Finding

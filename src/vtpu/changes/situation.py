@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from vtpu.analysis.source.files import SourceFiles
 from vtpu.changes.goal import Goal
-from vtpu.changes.jit_sites import JitSite
+from vtpu.changes.source.jit_sites import JitSite
 from vtpu.changes.target import FixTarget
 from vtpu.chips import Slice
 from vtpu.findings.finding import Finding

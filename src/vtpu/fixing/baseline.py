@@ -8,9 +8,9 @@ from pathlib import Path
 from vtpu.analysis.run.definitions import definition_of
 from vtpu.analysis.run.summary import summarize
 from vtpu.changes.goal import Goal
-from vtpu.changes.jit_sites import JitSite, called_on, site_of
 from vtpu.changes.outcome import Figures
 from vtpu.changes.situation import Situation
+from vtpu.changes.source.jit_sites import JitSite, called_on, site_of
 from vtpu.changes.target import FixTarget
 from vtpu.chips import parse_slice
 from vtpu.errors import UsageError

@@ -10,14 +10,14 @@ from vtpu.analysis.program.argument_roles import Argument, Role, judge_roles
 from vtpu.changes.change import Change, NotApplicable, Numerics
 from vtpu.changes.edits import Edit, Helper, Import, Replace, Wrap
 from vtpu.changes.goal import Goal
-from vtpu.changes.gradients import Gradient, find_gradient
-from vtpu.changes.jit_sites import Function
-from vtpu.changes.losses import Reduction, depending, has_only_means, read_in, reduction_of
-from vtpu.changes.names import loads_of
 from vtpu.changes.proposal import Proposal
-from vtpu.changes.scopes import free_variables
 from vtpu.changes.situation import Situation
-from vtpu.changes.state import Batch, State, find_batch, read_state
+from vtpu.changes.source.gradients import Gradient, find_gradient
+from vtpu.changes.source.jit_sites import Function
+from vtpu.changes.source.losses import Reduction, depending, has_only_means, read_in, reduction_of
+from vtpu.changes.source.names import loads_of
+from vtpu.changes.source.scopes import free_variables
+from vtpu.changes.source.state import Batch, State, find_batch, read_state
 from vtpu.program.shapes import ArrayShape
 
 KIND = "accumulate"

@@ -6,16 +6,16 @@ import ast
 from collections.abc import Iterable
 
 from vtpu.analysis.program.argument_roles import Role
-from vtpu.changes.casting import cast_helper, cast_text
 from vtpu.changes.change import Change, NotApplicable, Numerics
 from vtpu.changes.edits import Edit, Helper, Import, Wrap
-from vtpu.changes.gradients import Gradient, find_gradient
-from vtpu.changes.names import loads_of
 from vtpu.changes.proposal import Proposal
-from vtpu.changes.scopes import free_variables
+from vtpu.changes.rewriting.casting import cast_helper, cast_text
+from vtpu.changes.rewriting.step_edits import first_lines
 from vtpu.changes.situation import Situation
-from vtpu.changes.state import read_state
-from vtpu.changes.step_edits import first_lines
+from vtpu.changes.source.gradients import Gradient, find_gradient
+from vtpu.changes.source.names import loads_of
+from vtpu.changes.source.scopes import free_variables
+from vtpu.changes.source.state import read_state
 from vtpu.program.element_types import ElementType
 
 KIND = "activation-dtype"

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from math import prod
 
 from vtpu.changes.change import ArgumentChange, Change, NotApplicable, Numerics
-from vtpu.changes.constants import Written, number_for
 from vtpu.changes.goal import Goal
 from vtpu.changes.proposal import Proposal
 from vtpu.changes.situation import Situation
-from vtpu.changes.state import Batch, State, find_batch, read_state
-from vtpu.changes.user_files import user_files
+from vtpu.changes.source.constants import Written, number_for
+from vtpu.changes.source.state import Batch, State, find_batch, read_state
+from vtpu.changes.source.user_files import user_files
 
 KIND = "batch-size"
 _FACTORS = {

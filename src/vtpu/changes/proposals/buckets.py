@@ -12,11 +12,11 @@ from vtpu.analysis.run.shape_patterns import Pattern, shapes_of
 from vtpu.analysis.source.files import SourceFile
 from vtpu.changes.change import Change, NotApplicable, Numerics
 from vtpu.changes.edits import Edit, Helper, Wrap
-from vtpu.changes.jit_sites import JitSite, called_on, site_of
-from vtpu.changes.names import fresh, spelled
 from vtpu.changes.proposal import Proposal
 from vtpu.changes.situation import Situation
-from vtpu.changes.step_calls import call_on
+from vtpu.changes.source.jit_sites import JitSite, called_on, site_of
+from vtpu.changes.source.names import fresh, spelled
+from vtpu.changes.source.step_calls import call_on
 from vtpu.findings.compiles import because_of, python_name
 from vtpu.units import counted
 

@@ -7,20 +7,20 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from vtpu.analysis.source.files import SourceFile
 from vtpu.changes.change import Change, NotApplicable, Numerics
-from vtpu.changes.checkpoints import (
+from vtpu.changes.proposal import Proposal
+from vtpu.changes.rewriting.checkpoints import (
     NotUnderstood,
     checkpoint_around,
     has_checkpoint,
     is_made_by_checkpoint,
     with_checkpoint,
 )
-from vtpu.changes.differentiation import gradient_at, gradient_of
-from vtpu.changes.policies import Policy
-from vtpu.changes.proposal import Proposal
-from vtpu.changes.remat_costs import RematCosts, costs_of, policies_for
-from vtpu.changes.repeats import Repeat, RepeatKind, find_repeats, group_of, program_function
-from vtpu.changes.saved_activations import Saved, has_remat, saved_activations
+from vtpu.changes.rewriting.policies import Policy
+from vtpu.changes.rewriting.remat_costs import RematCosts, costs_of, policies_for
 from vtpu.changes.situation import Situation
+from vtpu.changes.source.differentiation import gradient_at, gradient_of
+from vtpu.changes.source.repeats import Repeat, RepeatKind, find_repeats, group_of, program_function
+from vtpu.changes.source.saved_activations import Saved, has_remat, saved_activations
 
 KIND = "checkpoint"
 _MOST_REPEATS = 4  # by the activations that are made in them

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from vtpu.changes.change import Change, NotApplicable, Numerics
-from vtpu.changes.checkpoints import Checkpoint, checkpoints_in
 from vtpu.changes.goal import Goal
-from vtpu.changes.policies import NAMED, Policy
 from vtpu.changes.proposal import Proposal
-from vtpu.changes.remat_costs import policies_for
-from vtpu.changes.saved_activations import files_of, has_remat, recomputed_s, saved_activations
+from vtpu.changes.rewriting.checkpoints import Checkpoint, checkpoints_in
+from vtpu.changes.rewriting.policies import NAMED, Policy
+from vtpu.changes.rewriting.remat_costs import policies_for
 from vtpu.changes.situation import Situation
+from vtpu.changes.source.saved_activations import (
+    files_of,
+    has_remat,
+    recomputed_s,
+    saved_activations,
+)
 
 KIND = "checkpoint-policy"
 _MOST = 3  # checkpoints

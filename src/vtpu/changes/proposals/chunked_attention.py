@@ -9,11 +9,11 @@ from vtpu.analysis.program.memory import MemoryItem
 from vtpu.analysis.program.sources import source_of
 from vtpu.analysis.source.files import SourceFile
 from vtpu.analysis.source_lines import UserLines
-from vtpu.changes.attention import Attention, NotAttention, find_attention
 from vtpu.changes.change import Change, NotApplicable, Numerics
 from vtpu.changes.proposal import Proposal
-from vtpu.changes.query_blocks import in_query_blocks
+from vtpu.changes.rewriting.query_blocks import in_query_blocks
 from vtpu.changes.situation import Situation
+from vtpu.changes.source.attention import Attention, NotAttention, find_attention
 
 KIND = "chunked-attention"
 _LEAST_SHARE = 0.05  # of the program's need, of all arrays that may be scores

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from vtpu.changes.change import Change, NotApplicable, Numerics
-from vtpu.changes.chunking import edits_of, plan
 from vtpu.changes.proposal import Proposal
+from vtpu.changes.rewriting.chunking import edits_of, plan
 from vtpu.changes.situation import Situation
-from vtpu.changes.wide_products import WideProduct, wide_products
-from vtpu.changes.wide_values import UsedWhole
+from vtpu.changes.source.wide_products import WideProduct, wide_products
+from vtpu.changes.source.wide_values import UsedWhole
 
 KIND = "chunked-loss"
 _CHUNKS = (8, 16)

@@ -12,11 +12,11 @@ from vtpu.analysis.source.files import SourceFile
 from vtpu.analysis.source_lines import SourceLine
 from vtpu.changes.change import Change, NotApplicable, Numerics
 from vtpu.changes.edits import Edit, Keyword, Replace, Wrap
-from vtpu.changes.loops import statement_of
-from vtpu.changes.names import bound, called, loaded, loads_of, spelled
-from vtpu.changes.placing import block_of
 from vtpu.changes.proposal import Proposal
 from vtpu.changes.situation import Situation
+from vtpu.changes.source.loops import statement_of
+from vtpu.changes.source.names import bound, called, loaded, loads_of, spelled
+from vtpu.changes.source.statements import block_of
 from vtpu.recording.events import EventKind, MemoryKind, memory_kinds, of_kind, source_kinds
 
 KIND = "create-sharded"

@@ -8,11 +8,12 @@ from collections.abc import Iterable
 from vtpu.analysis.source.files import SourceFile
 from vtpu.changes.change import Change, NotApplicable, Numerics
 from vtpu.changes.edits import Edit, Wrap
-from vtpu.changes.host_calls import HostCall, host_calls
-from vtpu.changes.names import called, spelled
-from vtpu.changes.placing import stands_alone, without
 from vtpu.changes.proposal import Proposal
+from vtpu.changes.rewriting.placing import without
 from vtpu.changes.situation import Situation
+from vtpu.changes.source.host_calls import HostCall, host_calls
+from vtpu.changes.source.names import called, spelled
+from vtpu.changes.source.statements import stands_alone
 
 KIND = "debug-print"
 _LEAST = 64 << 10  # bytes: who prints less reads it

@@ -11,13 +11,13 @@ from vtpu.analysis.program.argument_roles import tree_of
 from vtpu.analysis.program.memory import MemoryItem
 from vtpu.changes.change import Change, NotApplicable, Numerics
 from vtpu.changes.edits import Edit
-from vtpu.changes.jit_sites import JitSite
-from vtpu.changes.names import qualified, spelled
-from vtpu.changes.placing import behind
-from vtpu.changes.plain_functions import plain_function
 from vtpu.changes.proposal import Proposal
+from vtpu.changes.rewriting.placing import behind
 from vtpu.changes.situation import Situation
-from vtpu.changes.uses_after import UseAfter, uses_after
+from vtpu.changes.source.jit_sites import JitSite
+from vtpu.changes.source.names import qualified, spelled
+from vtpu.changes.source.plain_functions import plain_function
+from vtpu.changes.source.uses_after import UseAfter, uses_after
 from vtpu.findings.rules.memory.not_donated import donatable_items
 from vtpu.findings.subjects import ProgramSubject
 from vtpu.program.memory import AllocationKind

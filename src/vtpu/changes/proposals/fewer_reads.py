@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from vtpu.changes.change import Change, NotApplicable, Numerics
-from vtpu.changes.deferring import EVERY, CannotDefer, Deferring
 from vtpu.changes.edits import Edit
-from vtpu.changes.loops import Loop
 from vtpu.changes.proposal import Proposal
-from vtpu.changes.repeated import Repeated, repeated
+from vtpu.changes.rewriting.deferring import EVERY, CannotDefer, Deferring
 from vtpu.changes.situation import Situation
+from vtpu.changes.source.loops import Loop
+from vtpu.changes.source.repeated import Repeated, repeated
 from vtpu.recording.events import EventKind
 
 KIND = "fewer-reads"

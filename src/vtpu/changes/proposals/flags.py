@@ -6,11 +6,11 @@ import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from vtpu.changes.change import Change, NotApplicable, Numerics
-from vtpu.changes.flags import Flag, When, all_flags
-from vtpu.changes.jit_sites import JitSite, is_jit_name
-from vtpu.changes.names import qualified
 from vtpu.changes.proposal import Proposal
+from vtpu.changes.rewriting.flags import Flag, When, all_flags
 from vtpu.changes.situation import Situation
+from vtpu.changes.source.jit_sites import JitSite, is_jit_name
+from vtpu.changes.source.names import qualified
 from vtpu.findings.subjects import ProgramSubject
 from vtpu.program.memory import MemorySpace
 from vtpu.program.work.collectives import collective_in

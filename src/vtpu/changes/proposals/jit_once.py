@@ -9,13 +9,20 @@ from vtpu.analysis.source.files import SourceFile
 from vtpu.analysis.source_lines import SourceLine
 from vtpu.changes.change import Change, NotApplicable, Numerics
 from vtpu.changes.edits import Edit, Replace
-from vtpu.changes.fixed_names import changing_names
-from vtpu.changes.jit_sites import JitSite, jit_sites
-from vtpu.changes.loops import loops_around, outermost_keeping, scope_of, statement_of, statement_on
-from vtpu.changes.names import bound, free_names, fresh, loaded
-from vtpu.changes.placing import before, has_long_text, moved, stands_alone
 from vtpu.changes.proposal import Proposal
+from vtpu.changes.rewriting.placing import before, moved
 from vtpu.changes.situation import Situation
+from vtpu.changes.source.fixed_names import changing_names
+from vtpu.changes.source.jit_sites import JitSite, jit_sites
+from vtpu.changes.source.loops import (
+    loops_around,
+    outermost_keeping,
+    scope_of,
+    statement_of,
+    statement_on,
+)
+from vtpu.changes.source.names import bound, free_names, fresh, loaded
+from vtpu.changes.source.statements import has_long_text, stands_alone
 from vtpu.recording.recording import FIRST_CALL
 
 KIND = "jit-once"

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from vtpu.changes.change import Change, NotApplicable, Numerics
 from vtpu.changes.edits import Edit
-from vtpu.changes.loops import Loop
 from vtpu.changes.proposal import Proposal
-from vtpu.changes.repeated import Repeated, repeated
-from vtpu.changes.resent import CannotKeep, Kept, edits_of, resent
+from vtpu.changes.rewriting.resent import CannotKeep, Kept, edits_of, resent
 from vtpu.changes.situation import Situation
+from vtpu.changes.source.loops import Loop
+from vtpu.changes.source.repeated import Repeated, repeated
 from vtpu.recording.events import EventKind, of_kind
 
 KIND = "keep-on-device"

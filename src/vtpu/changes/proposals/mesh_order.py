@@ -8,12 +8,12 @@ from math import prod
 
 from vtpu.changes.change import Change, NotApplicable, Numerics
 from vtpu.changes.edits import Edit, Import, Replace
-from vtpu.changes.meshes import MeshMade, meshes_in
-from vtpu.changes.names import called, spelled
 from vtpu.changes.proposal import Proposal
 from vtpu.changes.situation import Situation
-from vtpu.changes.state import read_state
-from vtpu.changes.user_files import user_files
+from vtpu.changes.source.meshes import MeshMade, meshes_in
+from vtpu.changes.source.names import called, spelled
+from vtpu.changes.source.state import read_state
+from vtpu.changes.source.user_files import user_files
 
 KIND = "mesh-order"
 _ORDERED = ("create_device_mesh", "create_hybrid_device_mesh")

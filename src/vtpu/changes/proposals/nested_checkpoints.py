@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator
 from math import isqrt
 
 from vtpu.changes.change import Change, NotApplicable, Numerics
-from vtpu.changes.checkpoints import NotUnderstood, has_checkpoint, with_checkpoint
-from vtpu.changes.policies import NOTHING
 from vtpu.changes.proposal import Proposal
 from vtpu.changes.proposals.checkpoint import describe
-from vtpu.changes.remat_costs import RematCosts, costs_of
-from vtpu.changes.repeats import Repeat, RepeatKind, find_repeats, group_of, program_function
-from vtpu.changes.saved_activations import has_remat, saved_activations
-from vtpu.changes.scans_in_blocks import OtherScan, in_blocks
+from vtpu.changes.rewriting.checkpoints import NotUnderstood, has_checkpoint, with_checkpoint
+from vtpu.changes.rewriting.policies import NOTHING
+from vtpu.changes.rewriting.remat_costs import RematCosts, costs_of
+from vtpu.changes.rewriting.scans_in_blocks import OtherScan, in_blocks
 from vtpu.changes.situation import Situation
+from vtpu.changes.source.repeats import Repeat, RepeatKind, find_repeats, group_of, program_function
+from vtpu.changes.source.saved_activations import has_remat, saved_activations
 
 KIND = "nested-checkpoints"
 _LEAST_TURNS = 16  # of fewer the blocks save little

@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from vtpu.changes.change import Change, NotApplicable, Numerics
-from vtpu.changes.checkpoints import NotUnderstood, has_checkpoint, with_checkpoint
 from vtpu.changes.goal import Goal
-from vtpu.changes.policies import OFFLOADED_DOTS, Policy, checkpoint_names, offloaded_names
 from vtpu.changes.proposal import Proposal
 from vtpu.changes.proposals.checkpoint import describe, worth_trying
-from vtpu.changes.remat_costs import costs_of, policies_for
-from vtpu.changes.repeats import Repeat, find_repeats, group_of, program_function
-from vtpu.changes.saved_activations import files_of, has_remat, saved_activations
+from vtpu.changes.rewriting.checkpoints import NotUnderstood, has_checkpoint, with_checkpoint
+from vtpu.changes.rewriting.policies import (
+    OFFLOADED_DOTS,
+    Policy,
+    checkpoint_names,
+    offloaded_names,
+)
+from vtpu.changes.rewriting.remat_costs import costs_of, policies_for
 from vtpu.changes.situation import Situation
+from vtpu.changes.source.repeats import Repeat, find_repeats, group_of, program_function
+from vtpu.changes.source.saved_activations import files_of, has_remat, saved_activations
 
 KIND = "offload"
 _LEAST_SHARE = 0.2  # of all activations that are kept

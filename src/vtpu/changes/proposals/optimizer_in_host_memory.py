@@ -8,16 +8,16 @@ from vtpu.changes.change import ArgumentChange, Change, NotApplicable, Numerics
 from vtpu.changes.edits import Edit, Helper, Import
 from vtpu.changes.goal import Goal
 from vtpu.changes.proposal import Proposal
-from vtpu.changes.replacing import state_replaced
-from vtpu.changes.situation import Situation
-from vtpu.changes.split_state import Way, names_of
-from vtpu.changes.state import State, Taken, read_state
-from vtpu.changes.step_calls import StepCall, step_call
-from vtpu.changes.step_edits import (
+from vtpu.changes.rewriting.replacing import state_replaced
+from vtpu.changes.rewriting.split_state import Way, names_of
+from vtpu.changes.rewriting.step_edits import (
     first_lines,
     results_wrapped,
     with_compiler_option,
 )
+from vtpu.changes.situation import Situation
+from vtpu.changes.source.state import State, Taken, read_state
+from vtpu.changes.source.step_calls import StepCall, step_call
 
 KIND = "optimizer-in-host-memory"
 _LEAST_SHARE = 0.05  # of the program's memory

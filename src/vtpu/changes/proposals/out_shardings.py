@@ -10,10 +10,10 @@ from vtpu.analysis.program.argument_roles import tree_of
 from vtpu.analysis.source.files import SourceFile
 from vtpu.changes.change import Change, NotApplicable, Numerics
 from vtpu.changes.edits import Edit, Replace
-from vtpu.changes.jit_sites import JitSite
-from vtpu.changes.names import called
 from vtpu.changes.proposal import Proposal
 from vtpu.changes.situation import Situation
+from vtpu.changes.source.jit_sites import JitSite
+from vtpu.changes.source.names import called
 from vtpu.findings.subjects import ProgramSubject
 from vtpu.program.modules import Instruction
 from vtpu.program.shapes import ArrayShape, Shape

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from vtpu.analysis.program.argument_roles import Role
 from vtpu.changes.change import Change, NotApplicable, Numerics
-from vtpu.changes.constants import Written, written_numbers
 from vtpu.changes.proposal import Proposal
 from vtpu.changes.situation import Situation
-from vtpu.changes.user_files import user_files
+from vtpu.changes.source.constants import Written, written_numbers
+from vtpu.changes.source.user_files import user_files
 from vtpu.program.memory import AllocationKind
 
 KIND = "pad-dimension"

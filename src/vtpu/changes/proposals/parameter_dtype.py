@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from vtpu.changes.casting import TYPE, cast_state, in_full, saved_bytes
 from vtpu.changes.change import Change, NotApplicable, Numerics
 from vtpu.changes.proposal import Proposal
+from vtpu.changes.rewriting.casting import TYPE, cast_state, in_full, saved_bytes
+from vtpu.changes.rewriting.split_state import names_of
 from vtpu.changes.situation import Situation
-from vtpu.changes.split_state import names_of
-from vtpu.changes.state import read_state
+from vtpu.changes.source.state import read_state
 
 KIND = "parameter-dtype"
 _LEAST_SHARE = 0.05  # of the program's memory

@@ -8,13 +8,14 @@ from collections.abc import Iterable, Iterator
 from vtpu.analysis.source.files import SourceFile
 from vtpu.changes.change import Change, NotApplicable, Numerics
 from vtpu.changes.edits import Edit, Import, Replace, Wrap
-from vtpu.changes.jit_sites import JitSite
-from vtpu.changes.loops import scope_of
-from vtpu.changes.names import bound, free_names, loads_of, spelled
-from vtpu.changes.origins import Origin, Origins
-from vtpu.changes.placing import behind, stands_alone
 from vtpu.changes.proposal import Proposal
+from vtpu.changes.rewriting.placing import behind
 from vtpu.changes.situation import Situation
+from vtpu.changes.source.jit_sites import JitSite
+from vtpu.changes.source.loops import scope_of
+from vtpu.changes.source.names import bound, free_names, loads_of, spelled
+from vtpu.changes.source.origins import Origin, Origins
+from vtpu.changes.source.statements import stands_alone
 from vtpu.program.modules import Module
 from vtpu.program.shapes import ArrayShape
 from vtpu.units import format_bytes

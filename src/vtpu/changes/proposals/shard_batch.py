@@ -7,11 +7,10 @@ from math import prod
 
 from vtpu.changes.change import ArgumentChange, Change, NotApplicable, Numerics
 from vtpu.changes.edits import Edit
-from vtpu.changes.jit_shardings import asks_elsewhere
 from vtpu.changes.proposal import Proposal
-from vtpu.changes.replacing import batch_replaced, state_replaced
-from vtpu.changes.situation import Situation
-from vtpu.changes.split_state import (
+from vtpu.changes.rewriting.jit_shardings import asks_elsewhere
+from vtpu.changes.rewriting.replacing import batch_replaced, state_replaced
+from vtpu.changes.rewriting.split_state import (
     Way,
     data_axes_first,
     mesh_edits,
@@ -20,9 +19,10 @@ from vtpu.changes.split_state import (
     placed,
     split_state,
 )
-from vtpu.changes.splitting import Cut, saved_bytes, spec_text
-from vtpu.changes.state import Batch, State, Taken, find_batch, read_state
-from vtpu.changes.step_calls import StepCall, step_call
+from vtpu.changes.rewriting.splitting import Cut, saved_bytes, spec_text
+from vtpu.changes.situation import Situation
+from vtpu.changes.source.state import Batch, State, Taken, find_batch, read_state
+from vtpu.changes.source.step_calls import StepCall, step_call
 
 KIND = "shard-batch"
 

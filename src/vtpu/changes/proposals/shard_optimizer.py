@@ -6,14 +6,20 @@ from collections.abc import Iterable
 
 from vtpu.changes.change import Change, NotApplicable, Numerics
 from vtpu.changes.edits import Edit, Wrap
-from vtpu.changes.meshes import visible_mesh
 from vtpu.changes.proposal import Proposal
-from vtpu.changes.returns import returned
+from vtpu.changes.rewriting.split_state import (
+    data_axes_first,
+    mesh_of,
+    names_of,
+    placed,
+    split_state,
+)
+from vtpu.changes.rewriting.splitting import GROUP, Cut, saved_bytes
 from vtpu.changes.situation import Situation
-from vtpu.changes.split_state import data_axes_first, mesh_of, names_of, placed, split_state
-from vtpu.changes.splitting import GROUP, Cut, saved_bytes
-from vtpu.changes.state import State, read_state
-from vtpu.changes.step_calls import step_call
+from vtpu.changes.source.meshes import visible_mesh
+from vtpu.changes.source.returns import returned
+from vtpu.changes.source.state import State, read_state
+from vtpu.changes.source.step_calls import step_call
 
 KIND = "shard-optimizer"
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from vtpu.changes.change import Change, NotApplicable, Numerics
 from vtpu.changes.proposal import Proposal
+from vtpu.changes.rewriting.split_state import data_axes_first, mesh_of, names_of, split_state
+from vtpu.changes.rewriting.splitting import GROUP, Cut, saved_bytes, split_dimension
 from vtpu.changes.situation import Situation
-from vtpu.changes.split_state import data_axes_first, mesh_of, names_of, split_state
-from vtpu.changes.splitting import GROUP, Cut, saved_bytes, split_dimension
-from vtpu.changes.state import State, Taken, read_state
+from vtpu.changes.source.state import State, Taken, read_state
 
 KIND = "shard-parameters"
 _MOST_AXES = 2

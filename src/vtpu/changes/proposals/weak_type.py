@@ -11,11 +11,11 @@ from vtpu.analysis.run.programs import Compilation
 from vtpu.analysis.source.files import SourceFile
 from vtpu.changes.change import Change, NotApplicable, Numerics
 from vtpu.changes.edits import Edit, Wrap
-from vtpu.changes.jit_sites import called_on, site_of
-from vtpu.changes.names import called, spelled
-from vtpu.changes.origins import Origin, Origins
 from vtpu.changes.proposal import Proposal
 from vtpu.changes.situation import Situation
+from vtpu.changes.source.jit_sites import called_on, site_of
+from vtpu.changes.source.names import called, spelled
+from vtpu.changes.source.origins import Origin, Origins
 
 KIND = "weak-type"
 _DIFFERS = re.compile(

@@ -1,0 +1,1 @@
+"""Writes what changes at these places as edits."""

@@ -1,0 +1,1 @@
+"""Finds the places in the user's program that changes are about."""
