@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from vtpu.program.modules import Computation, Instruction, Module
 from vtpu.program.shapes import parse_shape
 
 WORD = parse_shape("f32[128]{0:T(128)}")
+BLOCK, SCAN, STEP = (Frame("train.py", name, n) for name, n in (("f", 3), ("loss", 8), ("s", 20)))
 MADE = "jit(f)/jvp(layer_1)/mul"
 
 
@@ -29,7 +31,7 @@ def module(*entry: Instruction, **bodies: tuple[Instruction, ...]) -> Module:
         computations[number] = Computation(
             id=number, name=name, instructions=body, root=body[-1].id
         )
-    stacks = ((), (Frame("train.py", "f", 3),), (Frame("", "", 0),))
+    stacks = ((), (BLOCK,), (Frame("", "", 0),), (SCAN, STEP), (BLOCK, SCAN, STEP), (SCAN,))
     return Module(name="m", entry=0, computations=computations, stacks=stacks)
 
 
@@ -88,8 +90,33 @@ def test_the_copy_of_an_argument_has_no_source() -> None:
     assert source_of(found, found.by_id[2]) == Source("", ())
 
 
+@pytest.mark.parametrize("stack", [1, 4, 5], ids=["none", "all", "one"])
+def test_what_stands_in_a_loop_has_the_frames_of_the_loop_too(stack: int) -> None:
+    body = (instruction(20, "sine", op_name=MADE, stack=stack),)
+    fused = (instruction(30, "fusion", called=(2,)),)
+    found = module(instruction(1, "while", called=(3,), stack=3), body2=body, body3=fused)
+    expected = (SCAN, STEP) if stack == 5 else (BLOCK, SCAN, STEP)
+    assert source_of(found, found.by_id[30]).frames == expected
+
+
+def test_memory_set_aside_for_a_loop_comes_from_what_the_loop_writes_there() -> None:
+    body = (
+        instruction(20, "parameter"),
+        instruction(21, "sine", op_name=MADE, stack=1),
+        instruction(22, "tuple", 20, 21),
+    )
+    found = module(
+        instruction(1, "iota"),
+        instruction(2, "custom-call", custom_call_target="AllocateBuffer"),
+        instruction(3, "tuple", 1, 2),
+        instruction(4, "while", 3, called=(2,), stack=3),
+        body2=body,
+    )
+    assert source_of(found, found.by_id[2]) == Source(MADE, (BLOCK, SCAN, STEP))
+
+
 opcodes = st.sampled_from(
-    ["copy", "tuple", "get-tuple-element", "fusion", "copy-start", "parameter", "add"]
+    ["copy", "tuple", "get-tuple-element", "fusion", "copy-start", "parameter", "add", "while"]
 )
 
 

@@ -56,7 +56,7 @@ def test_products_in_steps_are_done_whole(tmp_path: Path) -> None:
 
 
 def test_a_heap_in_pieces_may_be_packed_by_another_algorithm(tmp_path: Path) -> None:
-    with tried(PIECES, tmp_path, "v5p:2x2x1", function="step") as trials:
+    with tried(PIECES, tmp_path, "v5e:2x2", function="step") as trials:
         (change,) = trials.proposed(PROPOSAL)
         after = trials.measured(change)
     assert "xla_tpu_buffer_assignment_algorithm" in trials.text([change])

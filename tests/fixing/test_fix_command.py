@@ -57,7 +57,7 @@ def test_what_helps_is_measured_and_written_only_when_asked(bench: Bench, target
     best = next(a for a in found["attempts"] if a["number"] == found["best"])
     donating = [a for a in found["attempts"] if [c["kind"] for c in a["changes"]] == ["donate"]]
     assert donating[0]["verdict"] in ("helped", "best")
-    assert donating[0]["figures"]["peak_bytes"] < 0.7 * found["baseline"]["peak_bytes"]
+    assert donating[0]["figures"]["peak_bytes"] < 0.8 * found["baseline"]["peak_bytes"]
     assert best["figures"]["peak_bytes"] <= donating[0]["figures"]["peak_bytes"]
     assert best["comparison"]["results"] in ("identical", "equal within tolerance")
     assert "+step = jax.jit(update, donate_argn" in donating[0]["diff"]

@@ -98,11 +98,16 @@ class Module:
     parameter_shardings: tuple[Sharding | None, ...] = ()
     result_shardings: tuple[Sharding | None, ...] = ()
     by_id: Mapping[int, Instruction] = field(init=False, repr=False, compare=False)
+    callers: Mapping[int, Instruction] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Makes the index of instructions."""
-        found = {i.id: i for c in self.computations.values() for i in c.instructions}
+        """Makes the indices: instructions by id, and what calls the computation that one stands in."""
+        computations = self.computations.values()
+        found = {i.id: i for c in computations for i in c.instructions}
         object.__setattr__(self, "by_id", found)
+        calls = {number: i for i in found.values() for number in i.called}
+        callers = {i.id: calls[c.id] for c in computations if c.id in calls for i in c.instructions}
+        object.__setattr__(self, "callers", callers)
 
     def frames(self, instruction: Instruction) -> tuple[Frame, ...]:
         """The stack of an instruction, innermost frame first; empty when it has none."""

@@ -16,6 +16,7 @@ from enum import StrEnum
 from math import prod
 
 from vtpu.analysis.program.memory import MemoryItem, MemoryUsage
+from vtpu.analysis.program.pieces import pieces_of
 from vtpu.program.memory import AllocationKind
 from vtpu.program.modules import Instruction, Module
 from vtpu.program.shapes import ArrayShape, Shape, leaves
@@ -154,8 +155,17 @@ def _kind(module: Module, softmax: _Softmax) -> ValueKind | None:
     is_batched = len(_large(softmax.dims)) > 2
     if has_matrix and not (is_batched and _are_keys(module, softmax)):
         return ValueKind.LOGITS if softmax.size >= _LEAST_CLASSES else None
-    is_whole = softmax.queries * _FEWEST_BLOCKS > softmax.size >= _LEAST_KEYS
+    is_whole = _all_queries(module, softmax) * _FEWEST_BLOCKS > softmax.size >= _LEAST_KEYS
     return ValueKind.SCORES if is_whole and is_batched and products else None
+
+
+def _all_queries(module: Module, softmax: _Softmax) -> int:
+    """The queries of all devices, where a sequence that is as long as the keys is spread over them."""
+    for argument in pieces_of(module)[0]:
+        sizes = zip(argument.shape.dims, argument.whole or (), strict=False)
+        if (softmax.queries, softmax.size) in sizes:
+            return softmax.size
+    return softmax.queries
 
 
 def _are_keys(module: Module, softmax: _Softmax) -> bool:

@@ -1,7 +1,9 @@
 """Where an instruction comes from, also when the compiler gave it no source of its own.
 
 Copies and prefetches that the compiler adds, and many fusions, have neither JAX's path nor a place.
-What only moves a value comes from where the value does; a fusion comes from what it computes.
+What only moves a value comes from where the value does; a fusion comes from what it computes; and memory that is
+set aside for the stacked results of a loop comes from what the loop writes there. Compilers before libtpu 0.0.50
+keep of what they inline, a body of a scan, only the frames within; the loop that it stands in has the others.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ _MOVES = frozenset({
     "copy", "copy-start", "copy-done", "bitcast", "reshape", "transpose", "slice", "slice-start",
     "slice-done", "async-start", "async-update", "async-done", "optimization-barrier", "convert",
 })  # fmt: skip
+_CONTROL_FLOW = frozenset({"while", "conditional", "call"})
+_SET_ASIDE = "AllocateBuffer"
 _FARTHEST = 64  # steps: chains of moves are short, and a module of another compiler may be anything
 
 
@@ -34,11 +38,32 @@ def source_of(module: Module, instruction: Instruction) -> Source:
     A path of one word, `reduce_sum`, is what inlining left of one, and says nothing.
     """
     paths = (i.op_name for i in _trail(module, instruction) if "/" in i.op_name)
-    stacks = (module.frames(i) for i in _trail(module, instruction))
+    places = (i for i in _trail(module, instruction) if any(f.line for f in module.frames(i)))
     return Source(
         op_name=next(paths, instruction.op_name),
-        frames=next((s for s in stacks if any(f.line for f in s)), module.frames(instruction)),
+        frames=_whole_stack(module, next(places, instruction)),
     )
+
+
+def _whole_stack(module: Module, instruction: Instruction) -> tuple[Frame, ...]:
+    """The stack of an instruction, with the frames of the loops and branches around it."""
+    frames = module.frames(instruction)
+    around = module.callers.get(instruction.id)
+    for _ in range(_FARTHEST):
+        if around is None:
+            break
+        if around.opcode in _CONTROL_FLOW:
+            frames = _joined(frames, module.frames(around))
+        around = module.callers.get(around.id)
+    return frames
+
+
+def _joined(inner: tuple[Frame, ...], outer: tuple[Frame, ...]) -> tuple[Frame, ...]:
+    """One stack of two, where the inner one may have all, some or none of the outer one's frames."""
+    if not outer or outer[-1] in inner:
+        return inner
+    shared = (n for n in range(min(len(inner), len(outer)), 0, -1) if inner[-n:] == outer[:n])
+    return inner + outer[next(shared, 0) :]
 
 
 def _trail(module: Module, instruction: Instruction) -> Iterator[Instruction]:
@@ -79,7 +104,9 @@ def _roots(module: Module, instruction: Instruction) -> list[int]:
 
 
 def _moved(module: Module, instruction: Instruction) -> Instruction | None:
-    """The instruction whose value this one moves."""
+    """The instruction whose value this one moves, or that fills what this one sets aside."""
+    if instruction.custom_call_target == _SET_ASIDE:
+        return _filled_by(module, instruction)
     if instruction.opcode not in _MOVES and instruction.opcode != "get-tuple-element":
         return None
     operand = module.by_id.get(instruction.operands[0]) if instruction.operands else None
@@ -88,3 +115,23 @@ def _moved(module: Module, instruction: Instruction) -> Instruction | None:
     elements = operand.operands
     at = instruction.tuple_index
     return module.by_id.get(elements[at]) if at < len(elements) else None
+
+
+def _filled_by(module: Module, memory: Instruction) -> Instruction | None:
+    """What a loop makes in each turn of an element that it starts with; None where no loop does."""
+    for computation in module.computations.values():
+        for start in computation.instructions:
+            if start.opcode == "tuple" and memory.id in start.operands:
+                loops = (i for i in computation.instructions if start.id in i.operands)
+                loop = next((i for i in loops if i.opcode == "while"), None)
+                if loop is not None:
+                    return _element_of_body(module, loop, start.operands.index(memory.id))
+    return None
+
+
+def _element_of_body(module: Module, loop: Instruction, at: int) -> Instruction | None:
+    body = module.computations.get(loop.called[0]) if loop.called else None
+    root = module.by_id.get(body.root) if body else None
+    if root is None or root.opcode != "tuple" or at >= len(root.operands):
+        return None
+    return module.by_id.get(root.operands[at])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from vtpu.analysis.program.argument_roles import tree_of
@@ -21,6 +21,8 @@ from vtpu.program.shardings import Sharding
 
 KIND = "out-shardings"
 _LEAST_SHARE = 0.01  # of the program's need
+Axes = tuple[tuple[str, ...], ...]
+Spec = Sequence[str | tuple[str, ...] | None]
 _SPECS = ("PartitionSpec", "P")
 
 
@@ -30,14 +32,15 @@ class _Gathered:
 
     result: int
     argument: str
-    sharding: Sharding
+    axes: Axes
     lost_bytes: int
 
 
 def propose(situation: Situation) -> Iterable[Change | NotApplicable]:
     """For each result that comes back in larger pieces: the argument's sharding, or none that is asked for."""
     need = situation.program.report.need_bytes or 0
-    every = list(_gathered(situation.program))
+    specs = {leaf.path: leaf.spec for leaf in situation.arguments if leaf.spec is not None}
+    every = list(_gathered(situation.program, specs))
     found = [g for g in every if g.lost_bytes >= _LEAST_SHARE * need]
     if not found:
         yield NotApplicable(
@@ -64,7 +67,7 @@ def propose(situation: Situation) -> Iterable[Change | NotApplicable]:
 def _variants(
     site: JitSite, found: list[_Gathered], places: list[ast.expr | str], names: str
 ) -> Iterator[Change | NotApplicable]:
-    texts = [_expression(site.file, g.sharding) for g in found]
+    texts = [_expression(site.file, g.axes) for g in found]
     ways = [texts] if all(texts) else []
     if all(isinstance(p, ast.expr) for p in places):
         ways.append(["None"] * len(found))
@@ -92,8 +95,11 @@ def _edit(site: JitSite, place: ast.expr | str, text: str) -> Edit:
     return Replace(file=site.file.name, begin=begin, end=end, text=text)
 
 
-def _gathered(program: ProgramSubject) -> Iterator[_Gathered]:
-    """The results that are as large, put together, as an argument which is cut into more pieces."""
+def _gathered(program: ProgramSubject, specs: Mapping[str, Spec]) -> Iterator[_Gathered]:
+    """The results that are as large, put together, as an argument which is cut into more pieces.
+
+    Compilers before libtpu 0.0.50 do not keep names of axes: `specs` has those of a function's arguments.
+    """
     module = program.module
     root = module.result() if module else None
     if module is None or root is None or not module.parameter_shardings:
@@ -105,10 +111,11 @@ def _gathered(program: ProgramSubject) -> Iterator[_Gathered]:
         if like and isinstance(shape, ArrayShape):
             parameter, sharding = like[0]
             piece = parameter.shape.padded_bytes if isinstance(parameter.shape, ArrayShape) else 0
+            name = parameter.op_name or parameter.name
             yield _Gathered(
                 result=number,
-                argument=parameter.op_name or parameter.name,
-                sharding=sharding,
+                argument=name,
+                axes=_axes(specs.get(name, sharding.axes or ())),
                 lost_bytes=shape.padded_bytes - piece,
             )
 
@@ -161,20 +168,28 @@ def _returned(site: JitSite) -> list[ast.expr]:
     return value.elts if isinstance(value, ast.Tuple) else []
 
 
-def _expression(file: SourceFile, sharding: Sharding) -> str | None:
+def _axes(spec: Spec) -> Axes:
+    """The axes of each dimension, up to the last one that is cut."""
+    axes = [() if e is None else (e,) if isinstance(e, str) else tuple(e) for e in spec]
+    while axes and not axes[-1]:
+        axes.pop()
+    return tuple(axes)
+
+
+def _expression(file: SourceFile, axes: Axes) -> str | None:
     """The name of a sharding of the file that is the same; None where none is."""
     for statement in file.tree.body:
         value = statement.value if isinstance(statement, ast.Assign) else None
         if not isinstance(statement, ast.Assign) or not isinstance(value, ast.Call):
             continue
         target = statement.targets[0]
-        is_one = called(file, value).endswith("NamedSharding") and len(value.args) > 1
-        if isinstance(target, ast.Name) and is_one and _spec(file, value.args[1]) == sharding.axes:
+        is_one = axes and called(file, value).endswith("NamedSharding") and len(value.args) > 1
+        if isinstance(target, ast.Name) and is_one and _spec(file, value.args[1]) == axes:
             return target.id
     return None
 
 
-def _spec(file: SourceFile, node: ast.expr) -> tuple[tuple[str, ...], ...] | None:
+def _spec(file: SourceFile, node: ast.expr) -> Axes | None:
     """The axes of each dimension in `P("x", None)`; None where they are not written out."""
     if not isinstance(node, ast.Call) or called(file, node).rpartition(".")[2] not in _SPECS:
         return None
@@ -182,7 +197,7 @@ def _spec(file: SourceFile, node: ast.expr) -> tuple[tuple[str, ...], ...] | Non
         entries = [ast.literal_eval(a) for a in node.args]
     except ValueError:
         return None
-    return tuple(() if e is None else (e,) if isinstance(e, str) else tuple(e) for e in entries)
+    return _axes(entries)
 
 
 PROPOSAL = Proposal(
