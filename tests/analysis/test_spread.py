@@ -151,6 +151,15 @@ def test_a_whole_array_whose_dimension_does_not_divide_stands_out_among_cut_ones
     assert find_undivided(spreads({**layers, **divides})) == ()
 
 
+def test_beside_one_array_that_differs_in_this_dimension_only_it_stands_out_too() -> None:
+    items = {"params['items']": (shape(80000, 128), cut("data", None))}
+    users = {"params['users']": (shape(49999, 128), cut(None, None))}
+    (found,) = find_undivided(spreads({**items, **users}))
+    assert (found.spread.item.name, found.others) == ("params['users']", 1)
+    other = {"params['items']": (shape(80000, 256), cut("data", None))}
+    assert find_undivided(spreads({**other, **users})) == ()
+
+
 def test_where_most_of_the_state_is_whole_nothing_stands_out() -> None:
     layers = {f"params['l{n}']": (shape(1024, 1024), cut(None, None)) for n in range(9)}
     few = {f"params['c{n}']": (shape(256, 256), cut("data", None)) for n in range(3)}

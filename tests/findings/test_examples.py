@@ -17,6 +17,16 @@ EXAMPLES = Path(__file__).parent / "examples"
 SLUGS = [rule.slug for rule in all_rules()]
 
 
+def examples(kind: str) -> list[str]:
+    """`slug/fires.py` of each rule, and the other examples of that kind beside it."""
+    assert all((EXAMPLES / slug / f"{kind}.py").exists() for slug in SLUGS)
+    return [
+        str(p.relative_to(EXAMPLES))
+        for s in SLUGS
+        for p in sorted((EXAMPLES / s).glob(f"{kind}*.py"))
+    ]
+
+
 def found_in(bench: Bench, example: Path) -> list[dict[str, Any]]:
     """What the command on an example's first line finds: `# vtpu check fires.py:step --on v5e:1x1`."""
     command = shlex.split(example.read_text(encoding="utf-8").partition("\n")[0])[1:]
@@ -32,15 +42,17 @@ def found_in(bench: Bench, example: Path) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("slug", SLUGS)
-def test_the_rule_finds_its_example(bench: Bench, slug: str) -> None:
-    found = [f for f in found_in(bench, EXAMPLES / slug / "fires.py") if f["rule"] == slug]
+@pytest.mark.parametrize("example", examples("fires"))
+def test_the_rule_finds_its_example(bench: Bench, example: str) -> None:
+    path = EXAMPLES / example
+    found = [f for f in found_in(bench, path) if f["rule"] == path.parent.name]
     assert found
     assert any(f["severity"] != "note" for f in found)
     assert all(f["evidence"] and f["change"] for f in found)
 
 
-@pytest.mark.parametrize("slug", SLUGS)
-def test_the_rule_is_silent_on_the_near_miss(bench: Bench, slug: str) -> None:
-    found = [f for f in found_in(bench, EXAMPLES / slug / "silent.py") if f["rule"] == slug]
+@pytest.mark.parametrize("example", examples("silent"))
+def test_the_rule_is_silent_on_the_near_miss(bench: Bench, example: str) -> None:
+    path = EXAMPLES / example
+    found = [f for f in found_in(bench, path) if f["rule"] == path.parent.name]
     assert all(f["severity"] == "note" for f in found), found

@@ -36,11 +36,9 @@ def init(key):
 
 
 def spread(array):
-    """Split over the chips: tables by their rows, matrices by their larger dimension."""
-    dimension = max(range(array.ndim), key=lambda d: array.shape[d])
-    if array.shape[dimension] % mesh.size:
-        return on_mesh()
-    return on_mesh(*(None,) * dimension, "data")
+    """Tables are split over the chips by their rows; each chip has the small matrices."""
+    is_table = array.ndim == 2
+    return on_mesh("data") if is_table and array.shape[0] % mesh.size == 0 else on_mesh()
 
 
 def tower(x, wide, narrow):
@@ -52,6 +50,7 @@ def loss_of(params, users, items):
     """Cross-entropy of each user's item among all items of the batch, and how many have it nearest."""
     left = tower(params["users"][users], params["wide"][0], params["narrow"][0])
     right = tower(params["items"][items], params["wide"][1], params["narrow"][1])
+    right = jax.lax.with_sharding_constraint(right, on_mesh())  # all users meet all items
     own = jnp.einsum("id,id->i", left, right, preferred_element_type=jnp.float32)
 
     @jax.checkpoint
@@ -60,9 +59,9 @@ def loss_of(params, users, items):
         alike = jnp.einsum("id,jd->ij", part, right, preferred_element_type=jnp.float32)
         return jax.nn.logsumexp(alike, axis=-1), alike.max(axis=-1)
 
-    parts = jnp.stack(jnp.split(left, CHUNKS, axis=0))
+    parts = left.reshape(-1, CHUNKS, WIDTH).swapaxes(0, 1)  # users of each chip in every part
     parts = jax.lax.with_sharding_constraint(parts, on_mesh(None, "data"))
-    sums, nearest = (a.reshape(BATCH) for a in jax.lax.map(some, parts))
+    sums, nearest = (a.T.reshape(BATCH) for a in jax.lax.map(some, parts))
     return jnp.mean(sums - own), (own >= nearest).sum()
 
 

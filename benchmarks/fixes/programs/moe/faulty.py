@@ -12,7 +12,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-LAYERS, WIDTH, HIDDEN, EXPERTS, CHOICES, CLASSES = 2, 512, 16384, 8, 2, 1024
+LAYERS, WIDTH, HIDDEN, EXPERTS, CHOICES, CLASSES = 2, 512, 18432, 8, 2, 1024
 GROUPS, GROUP = 64, 2048
 CAPACITY = CHOICES * GROUP // EXPERTS
 

@@ -17,6 +17,7 @@ from math import prod
 
 from vtpu.analysis.program.memory import MemoryItem, MemoryUsage
 from vtpu.analysis.program.pieces import pieces_of
+from vtpu.analysis.program.sources import SET_ASIDE, filled_by
 from vtpu.program.memory import AllocationKind
 from vtpu.program.modules import Instruction, Module
 from vtpu.program.shapes import ArrayShape, Shape, leaves
@@ -26,6 +27,7 @@ _LEAST_KEYS = 512
 _FEWEST_BLOCKS = 8  # so many blocks of queries and more are no longer the whole
 _LONGEST_CHAIN = 16
 _LOOP = "/while/body/"
+_REDUCTIONS = ("reduce", "reduce-window")
 _SOFTMAX_CALL = "online-softmax"
 _SAME_VALUES = {"convert", "bitcast", "reshape", "copy", "transpose", "reduce-precision"}
 
@@ -108,12 +110,12 @@ def _of_softmaxes(module: Module, items: list[MemoryItem]) -> Iterator[LargeValu
 def _softmaxes(module: Module) -> set[_Softmax]:
     """Sums along one dimension of exponentials, and maxima of what exponentials are taken of.
 
-    The compiler may turn the maximum into a window over whole rows, and the whole with the product behind
-    it into a call of its own, `online-softmax`.
+    The compiler may turn them into windows over whole rows, and the whole with the product behind it into a
+    call of its own, `online-softmax`.
     """
     arrays = [(i, i.shape) for i in module.by_id.values() if isinstance(i.shape, ArrayShape)]
     exponentials = {shape.dims for i, shape in arrays if i.opcode == "exponential"}
-    found = {s for i, _ in arrays if i.opcode == "reduce" and (s := _softmax_by(module, i))}
+    found = {s for i, _ in arrays if i.opcode in _REDUCTIONS and (s := _softmax_by(module, i))}
     calls = {s for i in module.by_id.values() if (s := _softmax_of_call(module, i))}
     return {s for s in found if s.dims in exponentials} | calls
 
@@ -127,7 +129,9 @@ def _softmax_of_call(module: Module, call: Instruction) -> _Softmax | None:
 
 
 def _softmax_by(module: Module, reduction: Instruction) -> _Softmax | None:
-    if len(reduction.dimensions) != 1 or len(reduction.called) != 1:
+    windows = tuple(n for n, w in enumerate(reduction.window) if w.size > 1)
+    dimensions = reduction.dimensions or windows
+    if len(dimensions) != 1 or len(reduction.called) != 1:
         return None
     reducer = module.computations.get(reduction.called[0])
     root = module.by_id.get(reducer.root) if reducer else None
@@ -135,7 +139,7 @@ def _softmax_by(module: Module, reduction: Instruction) -> _Softmax | None:
     if root is None or array is None or not isinstance(array.shape, ArrayShape):
         return None
     is_sum = root.opcode == "add" and _origin(module, array).opcode == "exponential"
-    found = _Softmax(array.shape.dims, reduction.dimensions[0])
+    found = _Softmax(array.shape.dims, dimensions[0])
     return found if is_sum or root.opcode == "maximum" else None
 
 
@@ -150,8 +154,10 @@ def _origin(module: Module, array: Instruction) -> Instruction:
 
 
 def _kind(module: Module, softmax: _Softmax) -> ValueKind | None:
-    products = [_factors(module, i) for i in module.by_id.values() if _makes(i, softmax)]
-    has_matrix = any(_is_matrix_with(softmax.size, f) for factors in products for f in factors)
+    products = [(i, n) for i in module.by_id.values() if (n := _pieces(module, i, softmax))]
+    has_matrix = any(
+        _is_matrix_with(softmax.size // n, f) for i, n in products for f in _factors(module, i)
+    )
     is_batched = len(_large(softmax.dims)) > 2
     if has_matrix and not (is_batched and _are_keys(module, softmax)):
         return ValueKind.LOGITS if softmax.size >= _LEAST_CLASSES else None
@@ -178,12 +184,19 @@ def _are_keys(module: Module, softmax: _Softmax) -> bool:
     return not any(softmax.size == size * part for size in sizes for part in parts)
 
 
-def _makes(product: Instruction, softmax: _Softmax) -> bool:
-    """Whether it is a product that gives the array, maybe with other dimensions beside `size`."""
+def _pieces(module: Module, product: Instruction, softmax: _Softmax) -> int:
+    """In how many pieces a product gives the array, maybe with other dimensions beside `size`; 0: not at all.
+
+    Where a factor is spread over devices, the compiler may multiply with one device's part after the other.
+    """
     shape = product.shape
     if product.opcode not in ("dot", "convolution") or not isinstance(shape, ArrayShape):
-        return False
-    return softmax.size in shape.dims and prod(shape.dims) == prod(softmax.dims)
+        return 0
+    pieces, rest = divmod(prod(softmax.dims), prod(shape.dims) or 1)
+    if pieces == 1 and not rest and softmax.size in shape.dims:
+        return 1
+    is_one_of_many = 1 < pieces <= len(module.devices) and not rest and softmax.size % pieces == 0
+    return pieces if is_one_of_many and softmax.queries in shape.dims else 0
 
 
 def _factors(module: Module, product: Instruction) -> list[tuple[int, ...]]:
@@ -242,21 +255,35 @@ def _is_one_hot(module: Module, item: MemoryItem) -> bool:
 
 
 def _compares_with_range(module: Module, instruction: Instruction) -> bool:
-    """Whether a value is `labels == range`, as numbers."""
-    at: Instruction | None = instruction
-    for _ in range(_LONGEST_CHAIN):
-        if at is None:
-            return False
+    """Whether a value is `labels == range`, as numbers, or that times something."""
+    waiting = [instruction]
+    for at in waiting:
         if at.opcode == "compare":
             return at.direction == "EQ" and any(_is_range(module, o) for o in at.operands)
-        if at.opcode == "fusion":
-            body = module.computations.get(at.called[0]) if at.called else None
-            at = module.by_id.get(body.root) if body else None
-        elif at.opcode in _SAME_VALUES and at.operands:
-            at = module.by_id.get(at.operands[0])
-        else:
-            return False
+        if len(waiting) < _LONGEST_CHAIN:
+            waiting += _behind(module, at)
     return False
+
+
+def _behind(module: Module, at: Instruction) -> list[Instruction]:
+    """What has the same values as an instruction, but for factors."""
+    if at.custom_call_target == SET_ASIDE:
+        found = filled_by(module, at)
+        return [found] if found else []
+    numbers: tuple[int, ...] = ()
+    if at.opcode == "fusion":
+        numbers = tuple(module.computations[n].root for n in at.called[:1])
+    elif at.opcode == "parameter":
+        caller = module.callers.get(at.id)
+        is_fused = caller is not None and caller.opcode == "fusion"
+        numbers = caller.operands[at.parameter_number or 0 :][:1] if caller and is_fused else ()
+    elif at.opcode == "dynamic-update-slice":
+        numbers = at.operands[1:2]
+    elif at.opcode == "multiply":
+        numbers = at.operands
+    elif at.opcode in _SAME_VALUES:
+        numbers = at.operands[:1]
+    return [i for n in numbers if (i := module.by_id.get(n))]
 
 
 def _is_range(module: Module, number: int) -> bool:

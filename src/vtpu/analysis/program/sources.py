@@ -20,7 +20,8 @@ _MOVES = frozenset({
     "slice-done", "async-start", "async-update", "async-done", "optimization-barrier", "convert",
 })  # fmt: skip
 _CONTROL_FLOW = frozenset({"while", "conditional", "call"})
-_SET_ASIDE = "AllocateBuffer"
+#: The custom call by which XLA:TPU sets memory aside that a loop fills.
+SET_ASIDE = "AllocateBuffer"
 _FARTHEST = 64  # steps: chains of moves are short, and a module of another compiler may be anything
 
 
@@ -105,8 +106,8 @@ def _roots(module: Module, instruction: Instruction) -> list[int]:
 
 def _moved(module: Module, instruction: Instruction) -> Instruction | None:
     """The instruction whose value this one moves, or that fills what this one sets aside."""
-    if instruction.custom_call_target == _SET_ASIDE:
-        return _filled_by(module, instruction)
+    if instruction.custom_call_target == SET_ASIDE:
+        return filled_by(module, instruction)
     if instruction.opcode not in _MOVES and instruction.opcode != "get-tuple-element":
         return None
     operand = module.by_id.get(instruction.operands[0]) if instruction.operands else None
@@ -117,7 +118,7 @@ def _moved(module: Module, instruction: Instruction) -> Instruction | None:
     return module.by_id.get(elements[at]) if at < len(elements) else None
 
 
-def _filled_by(module: Module, memory: Instruction) -> Instruction | None:
+def filled_by(module: Module, memory: Instruction) -> Instruction | None:
     """What a loop makes in each turn of an element that it starts with; None where no loop does."""
     for computation in module.computations.values():
         for start in computation.instructions:

@@ -204,7 +204,8 @@ def _undivided(spread: Spread, state: list[Spread]) -> Undivided | None:
     for axis, parts in _axes_of_others(spread, state):
         cut = [s for s in state if _is_cut_by(s, axis)]
         whole = sum(s.global_bytes for s in state if not _is_cut_by(s, axis) and s is not spread)
-        is_rule = len(cut) >= _FEWEST_OTHERS and sum(s.global_bytes for s in cut) >= whole
+        are_many = len(cut) >= _FEWEST_OTHERS or any(_is_sibling(spread, dimension, s) for s in cut)
+        is_rule = are_many and sum(s.global_bytes for s in cut) >= whole
         if is_rule and size % parts and size >= _LEAST_PER_PART * parts:
             return Undivided(
                 spread=spread,
@@ -231,6 +232,14 @@ def _axes_of_others(spread: Spread, state: list[Spread]) -> Axes:
 
 def _is_cut_by(spread: Spread, axis: str) -> bool:
     return axis in spread.sharding.used_axes if axis else spread.sharding.pieces > 1
+
+
+def _is_sibling(spread: Spread, dimension: int, other: Spread) -> bool:
+    """Whether another array is one of the same kind, another table, which is cut along the dimension."""
+    mine, theirs = spread.shape.dims, other.shape.dims
+    rest = mine[:dimension] + mine[dimension + 1 :]
+    is_alike = len(mine) == len(theirs) and rest == theirs[:dimension] + theirs[dimension + 1 :]
+    return is_alike and other.sharding.parts[dimension] > 1
 
 
 def _next_multiple(size: int, parts: int) -> int:

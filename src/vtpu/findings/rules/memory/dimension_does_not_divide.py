@@ -58,8 +58,9 @@ RULE = Rule(
     why="Rules that give parameters their shardings leave an array whole where a dimension does not divide by "
     "the mesh's axis, mostly without a word: a vocabulary of 50,257 on 8 devices.",
     change="Pad the dimension to a multiple of the axis (and of 128), and mask what was added.",
-    limits="The intent is inferred: most of the state is split over the axis, at least three arrays, and the "
-    "largest dimension of this one does not divide. It may be whole on purpose.",
+    limits="The intent is inferred: most of the state is split over the axis, at least three arrays or one that "
+    "differs in this dimension only, and the largest dimension of this one does not divide. It may be whole on "
+    "purpose.",
     fixes=("pad-dimension",),
     in_program=find,
 )

@@ -12,7 +12,7 @@ from vtpu.findings.step_cost import of_time
 from vtpu.findings.subjects import ProgramSubject
 from vtpu.findings.words import at, place
 
-_LEAST = 0.01  # of the step
+_LEAST = 0.005  # of the step
 _FULL = 0.9  # of the matrix units: what misses less is no fault
 
 
