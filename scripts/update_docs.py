@@ -37,7 +37,7 @@ def render_fields(schema: dict[str, Any]) -> str:
         if "enum" in definition
     ]
     basis = "\n".join(f"| `{path}` | {b} |" for path, b in RUN_BASIS.items())
-    parts.append(f"### Basis\n\n| figures | come from |\n|---|---|\n{basis}\n")
+    parts.append(f"### Where figures come from\n\n| figures | come from |\n|---|---|\n{basis}\n")
     return "\n".join(parts)
 
 

@@ -10,12 +10,12 @@ from vtpu.evidence import Basis
 
 
 class Severity(IntEnum):
-    """How bad it is. Shares are of HBM, or of the step."""
+    """How bad it is. From which share of HBM on is in `severity`, of a step in `step_cost`."""
 
-    NOTE = 0  # below 1 %, or nothing that costs anything today
-    LOW = 1  # from 1 %
-    MEDIUM = 2  # from 5 %
-    HIGH = 3  # from 20 %
+    NOTE = 0  # next to nothing, or nothing that costs anything today
+    LOW = 1
+    MEDIUM = 2
+    HIGH = 3
     CRITICAL = 4  # the program cannot run
 
     def __str__(self) -> str:

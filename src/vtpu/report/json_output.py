@@ -19,7 +19,7 @@ from vtpu.analysis.run.summary import RunSummary
 from vtpu.errors import UsageError
 from vtpu.evidence import Basis
 from vtpu.findings.finding import Finding
-from vtpu.report.findings_json import findings_as_json
+from vtpu.report.findings_json import FindingRow, findings_as_json
 
 RUN_SCHEMA = "vtpu.run/1"
 REPLAY_SCHEMA = "vtpu.replay/1"
@@ -70,12 +70,14 @@ def run_as_json(summary: RunSummary, findings: Sequence[Finding] | None = None) 
 def run_json_schema() -> dict[str, Any]:
     """The JSON Schema of what `run_as_json` gives."""
     schema = TypeAdapter(RunSummary).json_schema(mode="serialization")
+    found = TypeAdapter(tuple[FindingRow, ...] | None).json_schema(mode="serialization")
     schema["title"] = RUN_SCHEMA
+    schema["$defs"] = dict(sorted({**schema["$defs"], **found.pop("$defs")}.items()))
     schema["properties"] = {
         "schema": {"const": RUN_SCHEMA},
         "basis": {"type": "object", "additionalProperties": {"type": "string"}},
         **schema["properties"],
-        "findings": {"type": ["array", "null"]},
+        "findings": found,
     }
     return schema
 
