@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from changes.computed import same_result
+from changes.trials import tried
 from vtpu.analysis.source.files import SourceFile
 from vtpu.changes.edits import render
+from vtpu.changes.proposals.chunked_attention import PROPOSAL
 from vtpu.changes.rewriting.query_blocks import in_query_blocks
 from vtpu.changes.source.attention import NotAttention, find_attention
 
@@ -26,6 +28,27 @@ key = jax.random.key(0)
 HEADS_FIRST = "q, k, v = (jax.random.normal(x, (B, H, T, D)) for x in jax.random.split(key, 3))\n"
 HEADS_LAST = "q, k, v = (jax.random.normal(x, (B, T, H, D)) for x in jax.random.split(key, 3))\n"
 MASK = "mask = jnp.tril(jnp.ones((T, T), bool))\n"
+SPLIT_SEQUENCE = """
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+
+mesh = Mesh(np.array(jax.devices()), ("sequence",))
+
+def attend(tokens, weights):
+    q, k, v = jnp.split(tokens @ weights, 3, axis=-1)
+    q, k, v = (a.reshape(-1, 4, 64).swapaxes(0, 1) for a in (q, k, v))
+    k, v = (jax.lax.with_sharding_constraint(a, NamedSharding(mesh, P())) for a in (k, v))
+    scores = jnp.einsum("hqd,hkd->hqk", q, k) * 64**-0.5
+    return jnp.einsum("hqk,hkd->hqd", jax.nn.softmax(scores), v)
+
+step = jax.jit(attend)
+args = (
+    jax.ShapeDtypeStruct((16384, 256), jnp.float32, sharding=NamedSharding(mesh, P("sequence", None))),
+    jax.ShapeDtypeStruct((256, 768), jnp.float32, sharding=NamedSharding(mesh, P())),
+)
+"""
 TAIL = "result = jax.value_and_grad(lambda *a: (attention(*a) ** 2).sum(), argnums=(0, 1, 2))(q, k, v)\n"
 
 EINSUM = """
@@ -126,3 +149,13 @@ def test_two_attentions_in_one_function_are_told_apart_by_no_one() -> None:
     text = HEAD + EINSUM.replace("    return", "    q = jax.nn.softmax(q @ k) @ v\n    return")
     with pytest.raises(NotAttention, match="more than one"):
         in_blocks(text)
+
+
+def test_each_device_has_a_part_of_every_block_of_a_split_sequence(tmp_path: Path) -> None:
+    with tried(SPLIT_SEQUENCE, tmp_path, "v5e:2x4", function="step") as trials:
+        change = trials.proposed(PROPOSAL)[0]
+        after = trials.measured(change)
+        before = trials.before
+    assert "in blocks of 4096 queries" in change.title
+    assert (after.peak_bytes or 0) < 0.6 * (before.peak_bytes or 0)
+    assert (after.step_s or 0) < 2 * (before.step_s or 0)

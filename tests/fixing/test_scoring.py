@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from vtpu.changes.goal import Goal
 from vtpu.changes.outcome import Figures
-from vtpu.fixing.scoring import helps, pareto, score
+from vtpu.fixing.scoring import helps, pareto, reference, score
 
 BASE = Figures(fits=True, peak_bytes=1000, step_s=1.0)
 
@@ -36,6 +36,16 @@ def test_what_does_not_fit_is_better_the_less_it_lacks() -> None:
     before = figures(3000, 0.0, fits=False)
     assert helps(Goal.FIT, figures(2500, 0.0, fits=False), before, before, (1.0, 1.0))
     assert score(Goal.FIT, figures(900, 9.0), before) < score(Goal.FIT, figures(2500, 0.0, fits=False), before)  # fmt: skip
+
+
+def test_where_nothing_fitted_steps_are_compared_with_the_fastest_that_does() -> None:
+    before = figures(3000, 0.0, fits=False)
+    variants = [(figures(900, 2.0), 1.0), (figures(500, 9.0), 1.0), (figures(700, 4.4), 2.0)]
+    against = reference(before, variants)
+    best = min(variants, key=lambda v: score(Goal.MEMORY, v[0], against, v[1]))
+    assert best[0].peak_bytes == 700
+    assert reference(BASE, variants) == BASE
+    assert reference(before, [(before, 1.0)]) == before
 
 
 @pytest.mark.parametrize("goal", list(Goal))

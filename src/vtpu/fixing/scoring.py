@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from math import inf
 
 from vtpu.changes.goal import Goal
@@ -35,6 +37,14 @@ def helps(
     if new[:2] != old[:2]:
         return new[:2] < old[:2]
     return new[2] < old[2] * (1 - LEAST_GAIN)
+
+
+def reference(baseline: Figures, variants: Iterable[tuple[Figures, float]]) -> Figures:
+    """What a goal compares steps with: those of the program as it is or, where their time is not known because it
+    does not fit, of the fastest variant that does. `variants` are figures with how much more they do in a step.
+    """
+    steps = [step_for_the_same(figures, work) for figures, work in variants if figures.fits]
+    return baseline if baseline.step_s else replace(baseline, step_s=min(steps, default=None))
 
 
 def step_for_the_same(figures: Figures, work: float) -> float:

@@ -23,7 +23,7 @@ from vtpu.errors import UsageError
 from vtpu.fixing.baseline import Baseline, measure_baseline
 from vtpu.fixing.processes import Processes
 from vtpu.fixing.results import compare_results
-from vtpu.fixing.scoring import helps, pareto, score, step_for_the_same
+from vtpu.fixing.scoring import helps, pareto, reference, score, step_for_the_same
 from vtpu.fixing.verification import Variant, Verifier
 
 _SHARE_OF_SINGLES = 0.6  # of the time; the rest is for combinations and results
@@ -147,14 +147,14 @@ class _Search:
         self, best: Attempt, baseline: Baseline, tried: set[frozenset[str]]
     ) -> list[tuple[Change, ...]]:
         """Combinations of the best with one change more, the most promising first."""
-        goal = baseline.situation.goal
+        goal, figures = baseline.situation.goal, self._reference(baseline)
         singles = [a for a in self._attempts if len(a.changes) == 1 and a.figures]
         usable = [a for a in singles if a.verdict is not Verdict.FAILED and self._may_combine(a)]
         ordered = sorted(
             usable,
             key=lambda a: (
                 a.verdict is Verdict.NO_HELP,
-                score(goal, a.figures or baseline.figures, baseline.figures, a.work),
+                score(goal, a.figures or figures, figures, a.work),
             ),
         )
         groups = {c.group or c.title for c in best.changes}
@@ -173,7 +173,7 @@ class _Search:
         """What serves the goal best of all that helps; without changes that alter results by design
         unless they are asked for, or nothing else makes the program fit.
         """
-        goal, figures = baseline.situation.goal, baseline.figures
+        goal, figures = baseline.situation.goal, self._reference(baseline)
         helped = [a for a in self._attempts if a.verdict is Verdict.HELPED and a.figures]
         plain = [a for a in helped if self._may_combine(a)]
         if goal is Goal.FIT and not any(a.figures and a.figures.fits for a in plain):
@@ -183,6 +183,10 @@ class _Search:
             key=lambda a: (score(goal, a.figures or figures, figures, a.work), len(a.changes)),
             default=None,
         )
+
+    def _reference(self, baseline: Baseline) -> Figures:
+        tried = [(a.figures, a.work) for a in self._attempts if a.figures]
+        return reference(baseline.figures, tried)
 
     @staticmethod
     def _names(changes: Iterable[Change]) -> frozenset[str]:

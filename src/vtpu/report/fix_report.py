@@ -173,7 +173,7 @@ def _columns(outcome: FixOutcome) -> tuple[Column, ...]:
         Column("change"),
         Column("what", wraps=True),
         Column("peak HBM", peak),
-        Column("", peak),
+        Column("change", peak),
         Column("step", Basis.MODELLED),
         Column("of before", Basis.MODELLED),
     )

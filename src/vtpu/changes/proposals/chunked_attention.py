@@ -18,7 +18,7 @@ from vtpu.changes.source.attention import Attention, NotAttention, find_attentio
 KIND = "chunked-attention"
 _LEAST_SHARE = 0.05  # of the program's need, of all arrays that may be scores
 _LEAST_KEYS = 256  # of fewer the scores are small beside the heads' other activations
-_BLOCKS = (512, 2048)
+_BLOCKS = (512, 2048)  # queries of each device
 
 
 def propose(situation: Situation) -> Iterable[Change | NotApplicable]:
@@ -37,7 +37,7 @@ def propose(situation: Situation) -> Iterable[Change | NotApplicable]:
             reasons.append(f"{function.name} (line {function.lineno}): {reason}")
             continue
         found = True
-        yield from _in_blocks(attention, function.name, scores)
+        yield from _in_blocks(attention, function.name, scores, _spread_over(situation, scores))
     if not found:
         place = "; ".join(reasons[:3]) or "they are made in none of the program's own functions"
         yield NotApplicable(
@@ -54,6 +54,13 @@ def _scores(situation: Situation) -> list[MemoryItem]:
 
 def _is_long(dims: tuple[int, ...]) -> bool:
     return len(dims) > 2 and min(sorted(dims)[-2:]) >= _LEAST_KEYS
+
+
+def _spread_over(situation: Situation, scores: Iterable[MemoryItem]) -> int:
+    """Over how many devices the queries are split: each has so much less of them than of the keys."""
+    sizes = [sorted(i.shape.dims)[-2:] for i in scores if i.shape]
+    ratios = {longest // shorter for shorter, longest in sizes if longest % shorter == 0}
+    return max((r for r in ratios if r <= situation.slice.num_devices), default=1)
 
 
 def _functions(
@@ -75,12 +82,13 @@ def _functions(
 
 
 def _in_blocks(
-    attention: Attention, name: str, scores: list[MemoryItem]
+    attention: Attention, name: str, scores: list[MemoryItem], devices: int
 ) -> Iterator[Change | NotApplicable]:
     longest = max(max(i.shape.dims) for i in scores if i.shape)
     size = sum(i.bytes for i in scores)
-    for block in _BLOCKS:
-        if block > longest // 2 and block != _BLOCKS[0]:
+    for of_device in _BLOCKS:
+        block = of_device * devices
+        if block > longest // 2 and of_device != _BLOCKS[0]:
             continue
         try:
             edits = in_query_blocks(attention, block)
@@ -89,7 +97,7 @@ def _in_blocks(
             return
         yield Change(
             kind=KIND,
-            title=f"attention of {name} in blocks of {block} queries",
+            title=f"{name} in blocks of {block} queries",
             numerics=Numerics.TOLERANCE,
             edits=edits,
             group=f"{KIND} {attention.file.name}:{attention.last.lineno}",

@@ -17,15 +17,16 @@ def in_query_blocks(attend, queries, rows, axis, out_axis, block):
     """attend(queries, *rows) for at most `block` queries at a time.
 
     The scores of one block are alive at once, and computed again in the backward pass. `rows` are arrays
-    beside the scores; those with a row for each query are cut as the queries are.
+    beside the scores; those with a row for each query are cut as the queries are. Each block has every n-th
+    query, so that all devices have a part of it where the sequence is split over them.
     """
     count = queries.shape[axis]
     size = max(n for n in range(1, min(block, count) + 1) if count % n == 0)
 
     def cut(x, axis):
         axis %= x.ndim
-        parts = x.reshape(*x.shape[:axis], count // size, size, *x.shape[axis + 1 :])
-        return jax.numpy.moveaxis(parts, axis, 0)
+        parts = x.reshape(*x.shape[:axis], size, count // size, *x.shape[axis + 1 :])
+        return jax.numpy.moveaxis(parts, axis + 1, 0)
 
     def has_rows(x):
         return jax.numpy.ndim(x) > 1 and x.shape[-2] == count
@@ -38,7 +39,7 @@ def in_query_blocks(attend, queries, rows, axis, out_axis, block):
     own = [cut(x, -2) for x in rows if has_rows(x)]
     out = jax.lax.map(jax.checkpoint(attend_to), (cut(queries, axis), own))
     out_axis %= out.ndim - 1
-    out = jax.numpy.moveaxis(out, 0, out_axis)
+    out = jax.numpy.moveaxis(out, 0, out_axis + 1)
     return out.reshape(*out.shape[:out_axis], count, *out.shape[out_axis + 2 :])
 '''
 

@@ -35,8 +35,8 @@ class WideProduct:
         return f"{self.file.name}:{self.product.node.lineno}"
 
 
-def wide_products(situation: Situation) -> list[WideProduct]:
-    """The products that matter for memory, largest first."""
+def wide_products(situation: Situation, *, ends_where_chosen: bool = False) -> list[WideProduct]:
+    """The products that matter for memory, largest first; on request followed to where rows are taken of them."""
     need = situation.program.report.need_bytes or 0
     items = _at_peak(situation)
     found = [
@@ -44,17 +44,17 @@ def wide_products(situation: Situation) -> list[WideProduct]:
         for file in _files(situation)
         for node in ast.walk(file.tree)
         if (product := product_of(file, node)) is not None
-        if (wide := _followed(file, product, items)) is not None
+        if (wide := _followed(file, product, items, ends_where_chosen)) is not None
     ]
     large = [w for w in found if w.bytes >= max(1, need * _LEAST_SHARE)]
     return sorted(large, key=lambda w: -w.bytes)
 
 
 def _followed(
-    file: SourceFile, product: Product, items: Iterable[MemoryItem]
+    file: SourceFile, product: Product, items: Iterable[MemoryItem], ends_where_chosen: bool
 ) -> WideProduct | None:
     try:
-        values = follow(file, product)
+        values = follow(file, product, ends_where_chosen=ends_where_chosen)
         why_not, lines = "", values.lines
     except UsedWhole as why:
         values, why_not, lines = None, str(why), why.lines

@@ -44,11 +44,13 @@ class WideValues:
 
     `statements` assign what is as wide, in order. `ends` are where it ends, `choices` where some of the rows are taken
     from then on. `row_inputs` have the same rows and go in: labels. `names` are the functions on the way.
+    `ends_where_chosen`: what is made of some of the rows is not followed.
     """
 
     file: SourceFile
     product: Product
     block: list[ast.stmt]
+    ends_where_chosen: bool = False
     statements: list[ast.stmt] = field(default_factory=list)
     ends: list[End] = field(default_factory=list)
     choices: list[Used] = field(default_factory=list)
@@ -70,15 +72,20 @@ class WideValues:
         )
 
 
-def follow(file: SourceFile, product: Product) -> WideValues:
-    """Follows the result of a product.
+def follow(file: SourceFile, product: Product, *, ends_where_chosen: bool = False) -> WideValues:
+    """Follows the result of a product, on request only up to where some of its rows are taken.
 
     Raises:
         UsedWhole: something needs it whole, or is not understood.
     """
     statement = statement_of(file, product.node)
     assert statement is not None
-    wide = WideValues(file=file, product=product, block=block_of(file, statement))
+    wide = WideValues(
+        file=file,
+        product=product,
+        block=block_of(file, statement),
+        ends_where_chosen=ends_where_chosen,
+    )
     wide.row_inputs.append(product.rows)
     try:
         _follow(wide, product.node)
@@ -146,12 +153,18 @@ def _follow(wide: WideValues, node: ast.expr) -> None:
         if used.labels is not None:
             _take_in(wide, used.labels, is_label=True)
     else:
-        assert isinstance(used.node, ast.expr)
-        if used.use is Use.CHOSEN:
-            wide.choices.append(used)
-        for other in _operands(used.node):
-            if other is not node:
-                _take_in(wide, other)
+        _follow_through(wide, used, node)
+
+
+def _follow_through(wide: WideValues, used: Used, node: ast.expr) -> None:
+    """Follows what an operation makes that is as wide."""
+    assert isinstance(used.node, ast.expr)
+    for other in _operands(used.node):
+        if other is not node:
+            _take_in(wide, other)
+    if used.use is Use.CHOSEN:
+        wide.choices.append(used)
+    if used.use is not Use.CHOSEN or not wide.ends_where_chosen:
         _follow(wide, used.node)
 
 

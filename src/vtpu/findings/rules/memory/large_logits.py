@@ -106,6 +106,6 @@ RULE = Rule(
     "product with the vocabulary. Both: no copy in float32.",
     limits="Logits are recognised by a softmax over the result of a product with a matrix of at least 1,024 classes, "
     "where they are alive at the peak. An argmax over logits, and logits that are returned whole, are not told.",
-    fixes=("chunked-loss", "activation-dtype", "batch-size"),
+    fixes=("chunked-loss", "select-rows", "activation-dtype", "batch-size"),
     in_program=find,
 )
