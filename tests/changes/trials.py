@@ -11,12 +11,13 @@ from pathlib import Path
 from vtpu.changes.change import Change, NotApplicable
 from vtpu.changes.edits import render_files
 from vtpu.changes.goal import Goal
-from vtpu.changes.outcome import Figures
+from vtpu.changes.outcome import Figures, Results
 from vtpu.changes.proposal import Proposal
 from vtpu.changes.situation import Situation
 from vtpu.changes.target import read_target
 from vtpu.fixing.baseline import measure_baseline
 from vtpu.fixing.processes import Processes
+from vtpu.fixing.results import compare_results
 from vtpu.fixing.verification import Variant, Verifier
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -50,6 +51,18 @@ class Trials:
         figures = self.verifier.measure(Variant(texts=self._texts(changes)), _LIMIT_S).figures
         assert figures.error is None
         return figures
+
+    def compared(self, *changes: Change) -> Results:
+        """How the results with changes compare with those without, both computed on this machine."""
+        processes = Processes()
+        variants = {1: Variant(texts=self._texts(changes))}
+        try:
+            found = compare_results(
+                variants, self.situation.target, self.situation, processes, _LIMIT_S
+            )
+        finally:
+            processes.stop()
+        return found[1].results
 
     def _texts(self, changes: Sequence[Change]) -> dict[str, str]:
         edits = [e for c in changes for e in c.edits]

@@ -76,5 +76,6 @@ RULE = Rule(
     limits="Recognised are `one_hot` itself and comparisons of labels with a range of numbers, where they are "
     "alive at the peak; labels that come as one-hot arguments, and sums of one-hot labels with something else, "
     "are not.",
+    fixes=("integer-labels", "chunked-loss"),
     in_program=find,
 )
