@@ -72,6 +72,17 @@ def test_what_helps_is_measured_and_written_only_when_asked(bench: Bench, target
     assert "has changed since" in again.stderr
 
 
+def test_a_search_ends_after_so_many_new_compiles(bench: Bench) -> None:
+    bench.script(PROGRAM.replace("8, 2048", "2, 256"))
+    report = bench.folder / "fix.json"
+    words = ("fix", "prog.py:step", "--on", "v5e:1x1", "--compiles", "2", "--json", str(report))
+    done = bench.vtpu(*words, VTPU_CACHE_DIR=str(bench.folder / "cache"))
+    found = json.loads(report.read_text())
+    assert 1 <= found["compiles"] <= 3  # one may be under way
+    assert found["untried"] > 0
+    assert "The limit was reached" in done.stdout
+
+
 def test_a_script_that_compiles_nothing_is_told(bench: Bench) -> None:
     bench.script("print(1)\n")
     done, found = fix(bench, "prog.py")

@@ -19,6 +19,7 @@ from vtpu.errors import UsageError
 if TYPE_CHECKING:
     from vtpu.changes.outcome import FixOutcome
     from vtpu.changes.target import FixTarget
+    from vtpu.fixing.search import FixOptions
 
 CONTEXT = {"ignore_unknown_options": True, "allow_interspersed_args": True}
 _TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)?")
@@ -45,6 +46,15 @@ def fix_command(
     within: Annotated[
         str, typer.Option("--within", metavar="TIME", help="How long to search: 90s, 10m, 1h.")
     ] = "10m",
+    compiles: Annotated[
+        int | None,
+        typer.Option(
+            "--compiles",
+            metavar="N",
+            min=1,
+            help="Begin no trial after N new compiles; results in the cache are none.",
+        ),
+    ] = None,
     different: Annotated[
         bool,
         typer.Option(
@@ -76,7 +86,16 @@ def fix_command(
     found = read_target(target, str(Path.cwd()), tuple(script_arguments or ()), arguments)
     if apply is not None:
         sys.exit(_apply(found, on, apply))
-    sys.exit(_search(found, on, goal, _seconds(within), json, different=different))
+    from vtpu.fixing.search import FixOptions
+
+    options = FixOptions(
+        goal=goal,
+        within_s=_seconds(within),
+        most_compiles=compiles,
+        combines_different=different,
+        says=_say,
+    )
+    sys.exit(_search(found, on, options, json))
 
 
 def _seconds(text: str) -> float:
@@ -86,17 +105,9 @@ def _seconds(text: str) -> float:
     return float(match[1]) * _SECONDS[match[2]]
 
 
-def _search(
-    target: FixTarget,
-    on: str,
-    goal: Goal | None,
-    within_s: float,
-    json: str | None,
-    *,
-    different: bool,
-) -> int:
+def _search(target: FixTarget, on: str, options: FixOptions, json: str | None) -> int:
     from vtpu.chips import parse_slice
-    from vtpu.fixing.search import FixOptions, search
+    from vtpu.fixing.search import search
     from vtpu.fixing.store import keep_outcome
     from vtpu.report.fix_json import fix_as_json
     from vtpu.report.fix_report import fix_document
@@ -104,7 +115,6 @@ def _search(
     from vtpu.report.text import print_document
 
     wanted = parse_slice(on)
-    options = FixOptions(goal=goal, within_s=within_s, combines_different=different, says=_say)
     for ending in (
         signal.SIGTERM,
         signal.SIGHUP,

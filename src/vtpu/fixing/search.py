@@ -32,10 +32,13 @@ _MOST_WORKERS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixOptions:
-    """What a search may do. `says` is told what is tried, for people who wait."""
+    """What a search may do. No trial begins after `most_compiles` new ones, which a trial under way may exceed.
+    `says` is told what is tried, for people who wait.
+    """
 
     goal: Goal | None = None
     within_s: float = 600.0
+    most_compiles: int | None = None
     combines_different: bool = False
     compares: bool = True
     says: Callable[[str], None] = field(default=lambda _: None)
@@ -134,7 +137,7 @@ class _Search:
         tried = {self._names(a.changes) for a in self._attempts}
         while best is not None:
             more = self._additions(best, baseline, tried)
-            if not more or self._left_s() <= 0:
+            if not more or not self._may_begin(0, self._options.within_s):
                 return best
             some = more[: self._workers()]
             tried |= {self._names(changes) for changes in some}
@@ -204,7 +207,7 @@ class _Search:
         with ThreadPoolExecutor(self._workers()) as pool:
             try:
                 while True:
-                    while len(running) < self._workers() and self._elapsed_s() < until_s:
+                    while self._may_begin(len(running), until_s):
                         changes = next(waiting, None)
                         if changes is None:
                             break
@@ -220,6 +223,12 @@ class _Search:
                 self._processes.stop()
                 raise
         self._untried += len(combinations) - taken
+
+    def _may_begin(self, running: int, until_s: float) -> bool:
+        """Whether one more trial may begin beside so many."""
+        most = self._options.most_compiles
+        is_left = most is None or self._verifier.compiles + running < most
+        return running < self._workers() and self._elapsed_s() < until_s and is_left
 
     def _figures(self, changes: tuple[Change, ...]) -> Figures | str:
         """What a variant needs, or why it cannot be made."""

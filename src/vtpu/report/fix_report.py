@@ -61,7 +61,9 @@ def _searched(outcome: FixOutcome) -> Section:
         )
     if outcome.untried:
         left = counted(outcome.untried, "change")
-        notes.append(Note(f"The time was up before {left} could be tried (`--within`)."))
+        notes.append(
+            Note(f"The limit was reached before {left} could be tried (`--within`, `--compiles`).")
+        )
     return Section("Search", (Facts(pairs), *notes))
 
 
