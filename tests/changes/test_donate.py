@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from changes.trials import Trials, tried
+from changes.trials import PROGRAMS, Trials, tried
 from vtpu.changes.proposals.donate import PROPOSAL
 
 HEAD = """
@@ -118,3 +118,11 @@ def test_an_argument_of_which_outputs_take_a_part_is_not_donated(tmp_path: Path)
     with tried(text, tmp_path, function="step") as trials:
         assert trials.proposed(PROPOSAL) == []
         assert "only a part of params" in trials.refused(PROPOSAL)
+
+
+def test_a_state_in_one_tree_is_donated_whole(tmp_path: Path) -> None:
+    with tried(PROGRAMS / "train_state.py", tmp_path, function="step") as trials:
+        (change,) = trials.proposed(PROPOSAL)
+        after = trials.measured(change).peak_bytes or 0
+    assert 'jax.jit(train, donate_argnames="state")' in trials.text([change])
+    assert after < 0.8 * (trials.before.peak_bytes or 0)

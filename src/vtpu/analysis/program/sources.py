@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from vtpu.analysis.program.prefetches import whole_of
 from vtpu.program.locations import Frame
 from vtpu.program.modules import Instruction, Module
 
@@ -108,6 +109,8 @@ def _moved(module: Module, instruction: Instruction) -> Instruction | None:
     """The instruction whose value this one moves, or that fills what this one sets aside."""
     if instruction.custom_call_target == SET_ASIDE:
         return filled_by(module, instruction)
+    if whole := whole_of(module, instruction):
+        return whole
     if instruction.opcode not in _MOVES and instruction.opcode != "get-tuple-element":
         return None
     operand = module.by_id.get(instruction.operands[0]) if instruction.operands else None

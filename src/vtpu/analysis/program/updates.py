@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from vtpu.analysis.program.prefetches import whole_of
 from vtpu.program.modules import Instruction, Module
 from vtpu.program.op_names import Phase, phase_of
 from vtpu.program.shapes import ArrayShape, Shape, element_at, leaves
@@ -76,11 +77,10 @@ class _Walk:
     ) -> Iterator[tuple[int, Index]]:
         """What an element of a value is made of, with the same dimensions."""
         operands = instruction.operands
+        if moved := self._moved(instruction, index):
+            yield moved
+            return
         match instruction.opcode:
-            case "get-tuple-element":
-                yield operands[0], (instruction.tuple_index or 0, *index)
-            case "tuple" if index and index[0] < len(operands):
-                yield operands[index[0]], index[1:]
             case "fusion" | "call" | "conditional":
                 yield from ((root, index) for root in self._roots(instruction))
             case "while":
@@ -88,16 +88,29 @@ class _Walk:
                 yield from ((root, index) for root in self._roots(instruction)[:1])
             case "parameter":
                 yield from self._given(instruction, index)
-            case "copy-start":  # of (copy, original, context)
-                yield operands[0], index[1:]
-            case "copy-done":
-                yield operands[0], (0, *index)
             case opcode if opcode in _WRITES or opcode in _SAME:
                 yield operands[0], index
             case opcode if opcode in _ELEMENTWISE:
                 yield from ((o, ()) for o in operands if self._has_dims(o, shape))
             case _:
                 return
+
+    def _moved(self, instruction: Instruction, index: Index) -> tuple[int, Index] | None:
+        """The element that one is, elsewhere or in another tuple; None: it is computed."""
+        operands = instruction.operands
+        match instruction.opcode:
+            case "get-tuple-element":
+                return operands[0], (instruction.tuple_index or 0, *index)
+            case "tuple" if index and index[0] < len(operands):
+                return operands[index[0]], index[1:]
+            case "copy-start":  # of (copy, original, context)
+                return operands[0], index[1:]
+            case "copy-done":
+                return operands[0], (0, *index)
+            case "custom-call" if whole := whole_of(self._module, instruction):
+                return whole.id, index
+            case _:
+                return None
 
     def _roots(self, instruction: Instruction) -> list[int]:
         bodies = (self._module.computations.get(number) for number in instruction.called)
