@@ -107,7 +107,9 @@ def test_memory_set_aside_for_a_loop_comes_from_what_the_loop_writes_there() -> 
     )
     found = module(
         instruction(1, "iota"),
-        instruction(2, "custom-call", custom_call_target="AllocateBuffer"),
+        instruction(
+            2, "custom-call", custom_call_target="AllocateBuffer", op_name="jit(f)/loss", stack=3
+        ),
         instruction(3, "tuple", 1, 2),
         instruction(4, "while", 3, called=(2,), stack=3),
         body2=body,

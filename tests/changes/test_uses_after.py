@@ -40,6 +40,12 @@ def used(text: str, function: str = "step", parameters: tuple[str, ...] = PARAME
         ("while True:\n    state.params = step(state.params, load())", []),
         ("state.params = step(state.params, x)\nprint(x)", ["x"]),
         ("params, old = step(params, x), params", []),
+        ("for x in batches:\n    params = step(params, x)\n    saved.append(params)", ["params"]),
+        (
+            "for e in epochs:\n    for x in e:\n        params = step(params, x)\n    best[e] = params",
+            ["params"],
+        ),
+        ("for x in batches:\n    params = step(params, x)\n    show(params, {'p': x})", ["x"]),
         ("new = step(*both)\nprint(both)", []),
     ],
 )

@@ -55,7 +55,7 @@ HostSpeed = Annotated[
     typer.Option(
         "--host-speed",
         metavar="TIMES",
-        help="How many times as fast as this machine the slice's host computes. By default 1.",
+        help="How many times as fast as this machine the slice's host computes; inf: it takes no time. By default 1.",
     ),
 ]
 Pace = Annotated[

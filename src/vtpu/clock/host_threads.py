@@ -7,12 +7,14 @@ is 50 ms late does not wait again for the batch that another thread finished 50 
 
 So each thread has two times: `alone`, had it never waited for a device, and its own, which is never
 earlier. What it was blocked by is taken to take as long as it did here; its CPU time is divided by the
-speed of the slice's host. Times are nanoseconds.
+speed of the slice's host. A host of infinite speed is never blocked either: it waits for devices only, so that
+what else this machine does changes nothing. Times are nanoseconds.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isinf
 from typing import NamedTuple
 
 
@@ -51,7 +53,7 @@ class HostThreads:
             self._threads[thread] = _Thread(clock_ns, cpu_ns, clock_ns, clock_ns)
             return Stretch(clock_ns, clock_ns, clock_ns)
         cpu = max(0, cpu_ns - seen.cpu_ns)
-        blocked = max(0, clock_ns - seen.clock_ns - cpu)
+        blocked = 0 if isinf(self._speed) else max(0, clock_ns - seen.clock_ns - cpu)
         works = cpu / self._speed
         begins = seen.time_ns
         wakes = max(begins, seen.alone_ns + blocked)

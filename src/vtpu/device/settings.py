@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from math import inf
 from pathlib import Path
 from typing import TypeVar
 
@@ -124,7 +125,7 @@ _FASTEST_HOST = 1000.0  # relative to this machine, and so is the slowest
 
 
 def parse_host_speed(text: str | None, name: str) -> float:
-    """A speed of the slice's host relative to this machine; 1 without one.
+    """A speed of the slice's host relative to this machine; 1 without one. `inf`: it takes no time.
 
     Raises:
         UsageError: `text`, which `name` was set to, is no speed of a computer.
@@ -133,11 +134,11 @@ def parse_host_speed(text: str | None, name: str) -> float:
         speed = float(text) if text else 1.0
     except ValueError:
         speed = 0.0
-    if 1 / _FASTEST_HOST <= speed <= _FASTEST_HOST:
+    if 1 / _FASTEST_HOST <= speed <= _FASTEST_HOST or speed == inf:
         return speed
     raise UsageError(
         f"{name}={text} is no speed: write 2 for a host that computes twice as fast as this machine, "
-        "0.5 for half as fast."
+        "0.5 for half as fast, inf for one that takes no time."
     )
 
 

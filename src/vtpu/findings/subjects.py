@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 
 import numpy as np
 
@@ -110,7 +111,8 @@ class RunSubject:
     @property
     def host_speed(self) -> float:
         """How much faster the slice's host is taken to be than this machine."""
-        return self.summary.time.host_speed if self.summary.time else 1.0
+        time = self.summary.time
+        return 1.0 if time is None else inf if time.host_speed is None else time.host_speed
 
     @cached_property
     def virtual_run(self) -> VirtualRun:

@@ -185,7 +185,9 @@ def _copies(count: int) -> str:
 
 def _about(time: TimeSummary) -> str:
     host = "as fast as this machine"
-    if time.host_speed != 1:
+    if time.host_speed is None:
+        host = "so fast that it takes no time (--host-speed inf)"
+    elif time.host_speed != 1:
         host = f"{time.host_speed:g} times as fast as this machine (--host-speed)"
     compiling = (
         f"Compiling took {format_seconds(time.compile_s)} here (measured) and is in no step."

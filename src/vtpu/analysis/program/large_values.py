@@ -17,7 +17,7 @@ from math import prod
 
 from vtpu.analysis.program.memory import MemoryItem, MemoryUsage
 from vtpu.analysis.program.pieces import pieces_of
-from vtpu.analysis.program.sources import SET_ASIDE, filled_by
+from vtpu.analysis.program.sources import filled_by
 from vtpu.program.memory import AllocationKind
 from vtpu.program.modules import Instruction, Module
 from vtpu.program.shapes import ArrayShape, Shape, leaves
@@ -267,9 +267,8 @@ def _compares_with_range(module: Module, instruction: Instruction) -> bool:
 
 def _behind(module: Module, at: Instruction) -> list[Instruction]:
     """What has the same values as an instruction, but for factors."""
-    if at.custom_call_target == SET_ASIDE:
-        found = filled_by(module, at)
-        return [found] if found else []
+    if filled := filled_by(module, at):
+        return [filled]
     numbers: tuple[int, ...] = ()
     if at.opcode == "fusion":
         numbers = tuple(module.computations[n].root for n in at.called[:1])

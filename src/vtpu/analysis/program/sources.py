@@ -22,7 +22,7 @@ _MOVES = frozenset({
 })  # fmt: skip
 _CONTROL_FLOW = frozenset({"while", "conditional", "call"})
 #: The custom call by which XLA:TPU sets memory aside that a loop fills.
-SET_ASIDE = "AllocateBuffer"
+_SET_ASIDE = "AllocateBuffer"
 _FARTHEST = 64  # steps: chains of moves are short, and a module of another compiler may be anything
 
 
@@ -77,6 +77,9 @@ def _trail(module: Module, instruction: Instruction) -> Iterator[Instruction]:
     for _ in range(_FARTHEST):
         if found is None or found.opcode == "parameter":
             return
+        if filled := filled_by(module, found):
+            found = filled
+            continue
         yield found
         if found.opcode == "fusion":
             yield from (i for i in _computed(module, found) if i.opcode != "parameter")
@@ -106,9 +109,7 @@ def _roots(module: Module, instruction: Instruction) -> list[int]:
 
 
 def _moved(module: Module, instruction: Instruction) -> Instruction | None:
-    """The instruction whose value this one moves, or that fills what this one sets aside."""
-    if instruction.custom_call_target == SET_ASIDE:
-        return filled_by(module, instruction)
+    """The instruction whose value this one moves."""
     if whole := whole_of(module, instruction):
         return whole
     if instruction.opcode not in _MOVES and instruction.opcode != "get-tuple-element":
@@ -122,7 +123,9 @@ def _moved(module: Module, instruction: Instruction) -> Instruction | None:
 
 
 def filled_by(module: Module, memory: Instruction) -> Instruction | None:
-    """What a loop makes in each turn of an element that it starts with; None where no loop does."""
+    """What a loop writes in its turns into memory that is set aside; None where no loop does."""
+    if memory.custom_call_target != _SET_ASIDE:
+        return None
     for computation in module.computations.values():
         for start in computation.instructions:
             if start.opcode == "tuple" and memory.id in start.operands:

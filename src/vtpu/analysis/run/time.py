@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import isinf
 
 import numpy as np
 
@@ -48,7 +49,7 @@ class StepSummary:
 class TimeSummary:
     """A run on the virtual clock.
 
-    `step` is null when there is none, and `why_no_step` says why. `total_s` is how long the run would
+    `host_speed` is null for a host that takes no time. `step` is null when there is none, and `why_no_step` says why. `total_s` is how long the run would
     have taken on the slice from its first call on, compiling apart; null when host times are unknown.
     `compile_s` is what compiling took here. `untimed_executions` are those of `untimed_programs`, which
     count as no time; of `partly_timed_programs` operations have none, or a loop counts once, because
@@ -58,7 +59,7 @@ class TimeSummary:
     `untimed_copies` went from device to device, and count as no time.
     """
 
-    host_speed: float
+    host_speed: float | None
     is_paced: bool
     step: StepSummary | None
     why_no_step: str | None
@@ -95,7 +96,7 @@ def summarize_time(recording: Recording, lines: LineFinder, timing: Timing) -> T
     untimed = np.isin(run.executions["program"], list(run.unknown))
     names = {p.number: p.name for p in recording.programs}
     return TimeSummary(
-        host_speed=host_speed,
+        host_speed=None if isinf(host_speed) else host_speed,
         is_paced=recording.run.is_paced,
         step=step,
         why_no_step=None if step else "no program was executed repeatedly",
@@ -116,7 +117,7 @@ def _unknown(recording: Recording, compile_s: float, host_speed: float) -> TimeS
     executions = len(of_kind(recording.events, EventKind.EXECUTE))
     why = "the recording is of an older version, which did not note the host's time"
     return TimeSummary(
-        host_speed=host_speed,
+        host_speed=None if isinf(host_speed) else host_speed,
         is_paced=recording.run.is_paced,
         step=None,
         why_no_step=why if executions else "no program was executed",

@@ -18,7 +18,7 @@ from vtpu.changes.source.jit_sites import JitSite
 from vtpu.changes.source.names import qualified, spelled
 from vtpu.changes.source.plain_functions import plain_function
 from vtpu.changes.source.uses_after import UseAfter, uses_after
-from vtpu.findings.rules.memory.not_donated import donatable_items
+from vtpu.findings.rules.memory.not_donated import donatable_items, dying
 from vtpu.findings.subjects import ProgramSubject
 from vtpu.program.memory import AllocationKind
 
@@ -37,7 +37,7 @@ class _NotKnown(Exception):
 
 def propose(situation: Situation) -> Iterable[Change | NotApplicable]:
     """One change: all arguments that could be donated whole, and are not used after the call."""
-    sizes, partly = _whole(situation.program)
+    sizes, partly = _whole(situation)
     for name in partly:
         reason = (
             f"only a part of {name} could be taken by an output: it cannot be donated by itself"
@@ -69,13 +69,21 @@ def propose(situation: Situation) -> Iterable[Change | NotApplicable]:
     )
 
 
-def _whole(program: ProgramSubject) -> tuple[dict[str, int], list[str]]:
-    """The arguments of which outputs can take nearly all, with bytes; and those that they take a part of."""
+def _whole(situation: Situation) -> tuple[dict[str, int], list[str]]:
+    """The arguments of which outputs can take nearly all, with bytes; and those that they take a part of.
+
+    By what the program says of its state or, where that is more, by what dies after its calls: the trial shows
+    whether an argument is used after all.
+    """
+    program = situation.program
+    dies = dying(situation.run, program) if situation.target.is_script else None
+    ways = [donatable_items(program), *([donatable_items(program, dies)] if dies else [])]
+    items = max(ways, key=lambda way: sum(i.bytes for i in way))
     totals: dict[str, int] = defaultdict(int)
     sizes: dict[str, int] = defaultdict(int)
     for item in _arguments(program):
         totals[_argument_of(item.name)] += item.bytes
-    for item in donatable_items(program):
+    for item in items:
         sizes[_argument_of(item.name)] += item.bytes
     need = program.report.need_bytes or 0
     sizes = {n: b for n, b in sizes.items() if b >= _LEAST_SHARE * need}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,7 +21,7 @@ from vtpu.program.shapes import ArrayShape, Shape
 from vtpu.program.shardings import Sharding
 
 KIND = "out-shardings"
-_LEAST_SHARE = 0.01  # of the program's need
+_LEAST_SHARE = 0.01  # of the program's need, of all arrays of an argument
 Axes = tuple[tuple[str, ...], ...]
 Spec = Sequence[str | tuple[str, ...] | None]
 _SPECS = ("PartitionSpec", "P")
@@ -41,7 +42,10 @@ def propose(situation: Situation) -> Iterable[Change | NotApplicable]:
     need = situation.program.report.need_bytes or 0
     specs = {leaf.path: leaf.spec for leaf in situation.arguments if leaf.spec is not None}
     every = list(_gathered(situation.program, specs))
-    found = [g for g in every if g.lost_bytes >= _LEAST_SHARE * need]
+    lost: Counter[str] = Counter()
+    for one in every:
+        lost[tree_of(one.argument)] += one.lost_bytes
+    found = [g for g in every if lost[tree_of(g.argument)] >= _LEAST_SHARE * need]
     if not found:
         yield NotApplicable(
             kind=KIND, reason="no result comes back in larger pieces than it went in"

@@ -11,6 +11,8 @@ from vtpu.changes.source.jit_sites import JitSite
 from vtpu.changes.source.loops import loops_around, scope_of, statement_of
 
 _PLACES = (ast.Name, ast.Attribute, ast.Subscript)
+_KEEPING = (ast.Call, ast.Assign)
+_CONTAINERS = ("append", "appendleft", "add", "extend", "insert", "put", "setdefault")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,12 +74,38 @@ def _used_at(file: SourceFile, call: ast.Call, argument: ast.expr) -> int | None
     if not isinstance(argument, _PLACES) or statement is None:
         return None
     text = ast.unparse(argument)
+    if (kept := _kept_at(file, call, text)) is not None:
+        return kept
     if text in _stored(statement):
         return None
     loops = loops_around(file, call)
     if loops and text not in {t for s in loops[0].body for t in _stored(s)} | _targets(loops[0]):
         return call.lineno  # the next turn passes it again
     return _next_use(file, call, text)
+
+
+def _kept_at(file: SourceFile, call: ast.Call, text: str) -> int | None:
+    """Where a loop around a call keeps an array that the next turn's call would take: `saved.append(params)`."""
+    nodes = (n for loop in loops_around(file, call) for s in loop.body for n in ast.walk(s))
+    kept = (n.lineno for n in nodes if isinstance(n, _KEEPING) and _keeps(n, text))
+    return next(kept, None)
+
+
+def _keeps(node: ast.Call | ast.Assign, text: str) -> bool:
+    if isinstance(node, ast.Assign):
+        return any(ast.unparse(n) == text for n in _elements(node.value))
+    is_kept = isinstance(node.func, ast.Attribute) and node.func.attr in _CONTAINERS
+    return is_kept and any(ast.unparse(n) == text for a in node.args for n in _elements(a))
+
+
+def _elements(node: ast.expr) -> Iterator[ast.expr]:
+    """An expression, or what stands in a display: of `[params, opt]` both."""
+    if isinstance(node, ast.Tuple | ast.List | ast.Set):
+        yield from (e for n in node.elts for e in _elements(n))
+    elif isinstance(node, ast.Dict):
+        yield from (e for n in node.values for e in _elements(n))
+    else:
+        yield node
 
 
 def _next_use(file: SourceFile, call: ast.Call, text: str) -> int | None:

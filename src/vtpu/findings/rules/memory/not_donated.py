@@ -31,7 +31,7 @@ def in_program(subject: ProgramSubject) -> Iterable[Finding]:
 def in_run(subject: RunSubject) -> Iterable[Finding]:
     """One finding of each program that could be given arguments that die after its calls."""
     for program in subject.programs:
-        yield from _finding(program, _dying(subject, program))
+        yield from _finding(program, dying(subject, program))
 
 
 def donatable(subject: ProgramSubject, dies: Dies | None = None) -> dict[str, int]:
@@ -80,7 +80,7 @@ def _finding(subject: ProgramSubject, dies: Dies | None) -> Iterator[Finding]:
     )
 
 
-def _dying(subject: RunSubject, program: ProgramSubject) -> Dies | None:
+def dying(subject: RunSubject, program: ProgramSubject) -> Dies | None:
     """Whether arguments of a program die after its calls; None where it was not called twice."""
     record = program.record
     devices = local_devices(subject.recording)
