@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,6 +34,12 @@ def replay(calls, speed=1.0):
 def test_time_never_runs_backwards(calls):
     ends = replay(calls)
     assert ends == sorted(ends)
+
+
+@given(stretches)
+def test_a_host_that_takes_no_time_waits_for_the_device_only(calls):
+    ends = replay(calls, math.inf)
+    assert ends[-1:] == [sum(waits for *_, waits in calls) * MS][: len(ends)]
 
 
 @given(stretches)

@@ -79,7 +79,7 @@ def test_a_search_ends_after_so_many_new_compiles(bench: Bench) -> None:
     done = bench.vtpu(*words, VTPU_CACHE_DIR=str(bench.folder / "cache"))
     found = json.loads(report.read_text())
     assert 1 <= found["compiles"] <= 3  # one may be under way
-    assert found["untried"] > 0
+    assert found["untried"]
     assert "The limit was reached" in done.stdout
 
 
@@ -96,6 +96,34 @@ def test_a_program_that_fails_as_it_is_is_told_with_its_error(bench: Bench) -> N
     done, _ = fix(bench, "prog.py")
     assert done.exit_code == 2
     assert "no data" in done.stderr
+    assert "prog.py:3)" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "said"),
+    [
+        ("def f(:\n", "prog.py", "prog.py:1)"),
+        ("def f(:\n", "prog.py:f", "line 1"),
+        ("", "other.py", "there is no script other.py"),
+        ("x = 1\n", "prog.py:f", "f"),
+    ],
+    ids=["syntax", "syntax of a module", "no script", "no function"],
+)
+def test_what_is_wrong_with_a_program_is_said_with_its_line(
+    bench: Bench, text: str, target: str, said: str
+) -> None:
+    bench.script(text)
+    done, _ = fix(bench, target)
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert "UsageError" not in done.stderr
+
+
+def test_too_little_time_is_said_to_be_that(bench: Bench) -> None:
+    bench.script(PROGRAM)
+    done = bench.vtpu("fix", "prog.py:step", "--on", "v5e:1x1", "--within", "0.2s")
+    assert done.exit_code == 2
+    assert "the time was up (--within) before prog.py:step was measured" in done.stderr
 
 
 def test_a_change_that_was_never_tried_cannot_be_applied(bench: Bench) -> None:

@@ -18,7 +18,7 @@ class Figures:
     compiler came. `step_s` is modelled, with its band. `compile_s` is what the compiler took when it
     made the results, `compiles` how many programs it made. `to_device_bytes` and `to_host_bytes` cross the
     host link in a step; of a function nothing is known of that. `error`: why it did not compile or run,
-    memory apart.
+    memory apart; `is_cut`: for the time was up.
     """
 
     fits: bool | None
@@ -33,6 +33,7 @@ class Figures:
     to_device_bytes: float | None = None
     to_host_bytes: float | None = None
     error: str | None = None
+    is_cut: bool = False
 
 
 class Verdict(StrEnum):
@@ -96,8 +97,8 @@ class FixOutcome:
 
     `best` is the number of the attempt that serves the goal best, None where none helps; `pareto` are
     those of which no other needs both less memory and less time, `0` being the program as it is.
-    `trials` compiled or ran the program, `compiles` made new results for that. `untried` changes were
-    left when the time was up, or when it was interrupted.
+    `trials` compiled or ran the program, `compiles` made new results for that. `untried` are titles of
+    changes that were left when the time was up, or when it was interrupted.
     """
 
     target: FixTarget
@@ -112,7 +113,7 @@ class FixOutcome:
     trials: int = 0
     compiles: int = 0
     wall_s: float = 0.0
-    untried: int = 0
+    untried: tuple[str, ...] = ()
     is_interrupted: bool = False
 
     def attempt(self, number: int) -> Attempt | None:

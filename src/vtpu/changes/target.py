@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from vtpu.errors import UsageError
 
@@ -37,7 +38,7 @@ def read_target(
     """The target that a command line names.
 
     Raises:
-        UsageError: it is neither, or has arguments of the other kind.
+        UsageError: it is neither, is not there, or has arguments of the other kind.
     """
     target = FixTarget(
         name=name, folder=folder, script_arguments=script_arguments, arguments=arguments
@@ -46,6 +47,8 @@ def read_target(
         raise UsageError(
             f"{name!r} is no script and no function. Write `train.py` or `train:step`."
         )
+    if target.is_script and not Path(folder, name).is_file():
+        raise UsageError(f"there is no script {name} in {folder}.")
     if target.is_script and arguments:
         raise UsageError(
             "--args names the arguments of a function; a script takes its own behind it."

@@ -147,6 +147,8 @@ def _folder() -> Path:
 
 
 def _apply(target: FixTarget, on: str, number: int) -> int:
+    from vtpu.changes.change import Numerics
+    from vtpu.changes.outcome import Verdict
     from vtpu.chips import parse_slice
     from vtpu.fixing.applying import edited_files, write_files
     from vtpu.fixing.store import find_outcome
@@ -163,7 +165,15 @@ def _apply(target: FixTarget, on: str, number: int) -> int:
     if attempt is None:
         known = ", ".join(str(a.number) for a in outcome.attempts) or "none"
         raise UsageError(f"the last search has no change {number}; it has {known}.")
+    if attempt.verdict in (Verdict.FAILED, Verdict.NOT_TRIED):
+        raise UsageError(
+            f"change {number} ({attempt.title}) was not measured: {attempt.reason}. Only what was is written."
+        )
     files = edited_files(outcome, attempt)
+    if attempt.verdict is Verdict.NO_HELP:
+        print("This change did not help when it was tried.")
+    if any(c.numerics is Numerics.DIFFERENT for c in attempt.changes):
+        print("With this change the results are others, by design.")
     sys.stdout.write(diff_text(outcome, attempt.changes))
     for file, backup in zip(files, write_files(files), strict=True):
         print(f"{file.path} was changed; as it was it is in {backup}")

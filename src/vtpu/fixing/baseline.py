@@ -38,6 +38,10 @@ def measure_baseline(
     """
     result, path = verifier.measure_and_keep(Variant(), limit_s)
     figures = result.figures
+    if figures.is_cut:
+        raise UsageError(
+            f"the time was up (--within) before {target.name} was measured as it is: {figures.error}."
+        )
     if figures.error:
         raise UsageError(f"{target.name} does not compile and run as it is: {figures.error}")
     recording = load_recording(path) if path.exists() and path.stat().st_size else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
@@ -77,7 +78,7 @@ class _Search:
         self._attempts: list[Attempt] = []
         self._texts: dict[str, str] = {}
         self._is_interrupted = False
-        self._untried = 0
+        self._untried: list[str] = []
 
     def outcome(self) -> FixOutcome:
         """The whole search."""
@@ -119,7 +120,7 @@ class _Search:
             trials=self._verifier.trials,
             compiles=self._verifier.compiles,
             wall_s=time.monotonic() - self._began,
-            untried=self._untried,
+            untried=tuple(self._untried),
             is_interrupted=self._is_interrupted,
         )
 
@@ -127,7 +128,7 @@ class _Search:
 
     def _try_singles(self, changes: Sequence[Change], baseline: Baseline) -> None:
         """Each change alone, the most promising first, several at once."""
-        ordered = sorted(changes, key=lambda c: _promise(c, baseline.situation.goal))
+        ordered = in_turn(changes, baseline.situation.goal)
         until = self._options.within_s * _SHARE_OF_SINGLES
         self._measure_all([(c,) for c in ordered], baseline, until)
 
@@ -212,7 +213,7 @@ class _Search:
                         if changes is None:
                             break
                         taken += 1
-                        self._options.says(" + ".join(c.title for c in changes))
+                        self._options.says(_title(changes))
                         running[pool.submit(self._figures, changes)] = changes
                     if not running:
                         break
@@ -222,7 +223,7 @@ class _Search:
             except BaseException:
                 self._processes.stop()
                 raise
-        self._untried += len(combinations) - taken
+        self._untried += [_title(changes) for changes in combinations[taken:]]
 
     def _may_begin(self, running: int, until_s: float) -> bool:
         """Whether one more trial may begin beside so many."""
@@ -253,8 +254,8 @@ class _Search:
         attempt = Attempt(
             number=len(self._attempts) + 1,
             changes=changes,
-            verdict=Verdict.FAILED,
-            figures=figures,
+            verdict=Verdict.NOT_TRIED if figures and figures.is_cut else Verdict.FAILED,
+            figures=None if figures and figures.is_cut else figures,
             reason=reason,
         )
         if figures and not figures.error:
@@ -294,6 +295,21 @@ class _Search:
 
     def _left_s(self) -> float:
         return self._options.within_s - self._elapsed_s()
+
+
+def _title(changes: Iterable[Change]) -> str:
+    return " + ".join(c.title for c in changes)
+
+
+def in_turn(changes: Iterable[Change], goal: Goal) -> list[Change]:
+    """Changes in the order in which to try them: the best of each group, then the second ones, and so on."""
+    turns: dict[str, int] = defaultdict(int)
+    ranked: list[tuple[int, Change]] = []
+    for change in sorted(changes, key=lambda c: _promise(c, goal)):
+        group = change.group or change.title
+        ranked.append((turns[group], change))
+        turns[group] += 1
+    return [change for _, change in sorted(ranked, key=lambda pair: pair[0])]
 
 
 def _promise(change: Change, goal: Goal) -> tuple[bool, float]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from pydantic import TypeAdapter
 from vtpu.changes.change import ArgumentChange
 from vtpu.changes.outcome import Figures
 from vtpu.changes.situation import ArgumentLeaf
+from vtpu.errors import VtpuError
 from vtpu.fixing.overlay import import_as_edited
 
 
@@ -78,9 +80,14 @@ def try_function(spec: TrialSpec) -> TrialResult:
 
 
 def _said(error: BaseException) -> str:
-    """What an exception says, on one line."""
+    """What an exception says, on one line, with the line of the user's program that raised it."""
     text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text}"[:600]
+    if isinstance(error, VtpuError):
+        return text[:600]
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if Path(f.filename).is_relative_to(Path.cwd())]
+    place = f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
+    return f"{type(error).__name__}: {text}{place}"[:600]
 
 
 def main(spec_file: str, result_file: str) -> None:

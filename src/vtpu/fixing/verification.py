@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import tempfile
 import threading
@@ -23,6 +24,8 @@ from vtpu.changes.outcome import Figures
 from vtpu.changes.target import FixTarget
 from vtpu.fixing.processes import Ended, Processes, read_text
 from vtpu.fixing.trial import TrialResult, TrialSpec
+
+_PLACE = re.compile(r'^ *File "([^"]+)", line (\d+)', re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +84,7 @@ class Verifier:
         ended = self._processes.run(words, self._target.folder, _environment(variant), limit_s)
         if text := read_text(answer):
             return TypeAdapter(TrialResult).validate_json(text)
-        return TrialResult(figures=Figures(fits=None, error=why_it_ended(ended, limit_s)))
+        return _without_figures(ended, limit_s)
 
     def _run(self, variant: Variant, folder: Path, limit_s: float) -> TrialResult:
         texts, report = folder / "texts.json", folder / "report.json"
@@ -98,7 +101,7 @@ class Verifier:
             found = json.loads(text)
             new = sum(program["compiles"] - program["from_cache"] for program in found["programs"])
             return TrialResult(figures=figures_of_run(found, ended), new_compiles=new)
-        return TrialResult(figures=Figures(fits=None, error=why_it_ended(ended, limit_s)))
+        return _without_figures(ended, limit_s)
 
 
 def figures_of_run(report: Mapping[str, Any], ended: Ended) -> Figures:
@@ -152,10 +155,17 @@ def _environment(variant: Variant) -> dict[str, str]:
     return {**os.environ, **ours, **dict(variant.environment)}
 
 
+def _without_figures(ended: Ended, limit_s: float) -> TrialResult:
+    error, is_cut = why_it_ended(ended, limit_s), ended.exit_code is None
+    return TrialResult(figures=Figures(fits=None, error=error, is_cut=is_cut))
+
+
 def why_it_ended(ended: Ended, limit_s: float) -> str:
-    """Why a process left no figures, on one line."""
+    """Why a process left no figures, on one line; of an exception with the line that raised it."""
     if ended.exit_code is None:
-        return f"it took longer than {limit_s:.0f} s" if limit_s else "it was stopped"
+        return f"the time was up after {limit_s:.0f} s of it" if limit_s else "it was stopped"
     lines = [line.strip() for line in ended.stderr.splitlines() if line.strip()]
     said = lines[-1] if lines else "nothing"
-    return f"it ended with exit code {ended.exit_code} and said: {said}"[:600]
+    places = _PLACE.findall(ended.stderr)
+    place = f" ({places[-1][0]}:{places[-1][1]})" if places else ""
+    return f"it ended with exit code {ended.exit_code} and said: {said}{place}"[:600]

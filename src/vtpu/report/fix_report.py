@@ -29,6 +29,10 @@ from vtpu.report.document import (
 from vtpu.units import counted, format_seconds
 
 _MOST_ROWS = 30
+_MOST_NAMED = 5  # of changes that were not tried
+_SAME_WORK = (
+    "Where a step does more or less than before, `of before` is its time for the same work."
+)
 
 
 def fix_document(outcome: FixOutcome) -> Document:
@@ -60,9 +64,13 @@ def _searched(outcome: FixOutcome) -> Section:
             Note("The search was interrupted: this is what it had found.", is_warning=True)
         )
     if outcome.untried:
-        left = counted(outcome.untried, "change")
+        left = counted(len(outcome.untried), "change")
+        names = "; ".join(outcome.untried[:_MOST_NAMED])
+        more = ", and others" if len(outcome.untried) > _MOST_NAMED else ""
         notes.append(
-            Note(f"The limit was reached before {left} could be tried (`--within`, `--compiles`).")
+            Note(
+                f"The limit was reached (`--within`, `--compiles`) before {left} could be tried: {names}{more}."
+            )
         )
     return Section("Search", (Facts(pairs), *notes))
 
@@ -121,6 +129,19 @@ def _before_after(outcome: FixOutcome, attempt: Attempt) -> Table:
         _row("peak HBM", peak, before.peak_bytes, after.peak_bytes, Bytes),
         ("fits", "", _yes(before.fits), _yes(after.fits), NoFigure("")),
         _row("step", Basis.MODELLED, before.step_s, after.step_s, Seconds),
+        *(
+            [
+                _row(
+                    "step for the same work",
+                    Basis.MODELLED,
+                    before.step_s,
+                    after.step_s / attempt.work if after.step_s else None,
+                    Seconds,
+                )
+            ]
+            if attempt.work != 1
+            else []
+        ),
         _row("compile", Basis.MEASURED, before.compile_s, after.compile_s, Seconds),
     ]
     if outcome.target.is_script:
@@ -158,12 +179,14 @@ def _yes(value: bool | None) -> Cell:
 def _pareto(outcome: FixOutcome) -> Section:
     """Memory against time: what is not beaten in both."""
     figures = {0: outcome.baseline, **{a.number: a.figures for a in outcome.attempts if a.figures}}
+    works = {a.number: a.work for a in outcome.attempts}
     titles = {0: "as it is", **{a.number: a.title for a in outcome.attempts}}
     rows = tuple(
-        (Count(n), titles[n], *_memory_and_time(figures[n], outcome.baseline))
+        (Count(n), titles[n], *_memory_and_time(figures[n], outcome.baseline, works.get(n, 1.0)))
         for n in outcome.pareto
     )
-    note = Note("No other variant that was tried needs both less memory and less time.")
+    said = "No other variant that was tried needs both less memory and less time."
+    note = Note(said if set(works.values()) <= {1.0} else f"{said} {_SAME_WORK}")
     if not rows:
         return Section("HBM against time", (Note("Nothing that was tried fits."),))
     return Section("HBM against time", (Table(_columns(outcome), rows), note))
@@ -181,10 +204,12 @@ def _columns(outcome: FixOutcome) -> tuple[Column, ...]:
     )
 
 
-def _memory_and_time(figures: Figures, before: Figures) -> tuple[Cell, ...]:
+def _memory_and_time(figures: Figures, before: Figures, work: float) -> tuple[Cell, ...]:
+    """Cells of a variant that does `work` times as much in a step."""
     peak = figures.peak_bytes
     less = peak - before.peak_bytes if peak is not None and before.peak_bytes is not None else None
-    share = Share(figures.step_s, before.step_s) if figures.step_s and before.step_s else NoFigure()
+    is_known = figures.step_s is not None and before.step_s is not None
+    share = Share((figures.step_s or 0.0) / work, before.step_s or 1.0) if is_known else NoFigure()
     return (
         None if peak is None else Bytes(peak),
         NoFigure("") if less is None else BytesChange(less),
@@ -199,7 +224,11 @@ def _tried(outcome: FixOutcome) -> Section:
             Count(a.number),
             a.title,
             str(a.verdict),
-            *(_memory_and_time(a.figures, outcome.baseline) if a.figures else [NoFigure()] * 4),
+            *(
+                _memory_and_time(a.figures, outcome.baseline, a.work)
+                if a.figures
+                else [NoFigure()] * 4
+            ),
             _why(a),
         )
         for a in outcome.attempts[:_MOST_ROWS]
@@ -209,7 +238,8 @@ def _tried(outcome: FixOutcome) -> Section:
     first, second, *rest = _columns(outcome)
     columns = (first, second, Column("verdict"), *rest, Column("why", wraps=True))
     left_out = max(0, len(outcome.attempts) - _MOST_ROWS)
-    return Section("Tried", (Table(columns, rows, left_out),))
+    notes = [] if all(a.work == 1 for a in outcome.attempts) else [Note(_SAME_WORK)]
+    return Section("Tried", (Table(columns, rows, left_out), *notes))
 
 
 def _why(attempt: Attempt) -> str:

@@ -19,6 +19,7 @@ KIND = "chunked-attention"
 _LEAST_SHARE = 0.05  # of the program's need, of all arrays that may be scores
 _LEAST_KEYS = 256  # of fewer the scores are small beside the heads' other activations
 _BLOCKS = (512, 2048)  # queries of each device
+_LEAST_BLOCKS = 4
 
 
 def propose(situation: Situation) -> Iterable[Change | NotApplicable]:
@@ -84,12 +85,10 @@ def _functions(
 def _in_blocks(
     attention: Attention, name: str, scores: list[MemoryItem], devices: int
 ) -> Iterator[Change | NotApplicable]:
-    longest = max(max(i.shape.dims) for i in scores if i.shape)
+    queries = devices * max(sorted(i.shape.dims)[-2] for i in scores if i.shape)
     size = sum(i.bytes for i in scores)
-    for of_device in _BLOCKS:
-        block = of_device * devices
-        if block > longest // 2 and of_device != _BLOCKS[0]:
-            continue
+    blocks = [block for b in _BLOCKS if (block := b * devices) <= queries // 2]
+    for block in blocks or [queries // _LEAST_BLOCKS]:
         try:
             edits = in_query_blocks(attention, block)
         except NotAttention as reason:
@@ -101,7 +100,7 @@ def _in_blocks(
             numerics=Numerics.TOLERANCE,
             edits=edits,
             group=f"{KIND} {attention.file.name}:{attention.last.lineno}",
-            expected_bytes=size * (1 - min(block / longest, 1)),
+            expected_bytes=size * (1 - block / queries),
         )
 
 

@@ -111,7 +111,9 @@ def _gathered(program: ProgramSubject, specs: Mapping[str, Spec]) -> Iterator[_G
     shapes = root.shape if isinstance(root.shape, tuple) else (root.shape,)
     arguments = list(zip(module.parameters(), module.parameter_shardings, strict=False))
     for number, (shape, own) in enumerate(zip(shapes, module.result_shardings, strict=False)):
-        like = [(p, s) for p, s in arguments if own and s and _is_like(p, s, shape, own)]
+        # of several that are alike the one in the same place: a step returns its state as it takes it
+        in_place = [*arguments[number : number + 1], *arguments]
+        like = [(p, s) for p, s in in_place if own and s and _is_like(p, s, shape, own)]
         if like and isinstance(shape, ArrayShape):
             parameter, sharding = like[0]
             piece = parameter.shape.padded_bytes if isinstance(parameter.shape, ArrayShape) else 0
