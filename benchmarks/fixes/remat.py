@@ -24,7 +24,7 @@ POLICIES = (
     "dots_with_no_batch_dims_saveable",
 )
 _CHECKPOINTS = {"checkpoint", "checkpoint-policy", "nested-checkpoints"}
-_SAME_TIME = 1.001  # as fast, for a comparison
+_SAME_TIME = 1.005  # as fast, for a comparison: modelled steps are not known any better
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

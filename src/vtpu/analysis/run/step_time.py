@@ -7,7 +7,8 @@ only those in which nothing was compiled: JAX traces then, which no later step d
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -142,16 +143,28 @@ def _middle_steps(
     return at, kept[_nearest_half(np.diff(on_device["begin_ns"][at])[kept])]
 
 
-def program_of_steps(run: VirtualRun) -> int | None:
-    """The program whose executions keep the device longest, of those that were executed repeatedly.
+def program_of_steps(run: VirtualRun, names: Mapping[int, str]) -> int | str:
+    """The program whose executions keep the device longest, of those that were executed repeatedly; or why
+    there is none.
 
-    Where no time is known, the one that was executed most often. None: there is none.
+    Where no time is known, the one that was executed most often. A function that is compiled anew for each
+    call makes steps that no program of it shows: where it keeps the device longer, there is none. `names`
+    are those of the programs that are functions of the user's.
     """
     programs = np.unique(run.executions["program"]).tolist()
     calls = {p: _on_its_device(run, p) for p in programs if run.devices_of(p)}
+    lengths = {p: int((mine["end_ns"] - mine["begin_ns"]).sum()) for p, mine in calls.items()}
     often = [p for p, mine in calls.items() if len(mine) >= _FEWEST_CALLS]
-    lengths = {p: (calls[p]["end_ns"] - calls[p]["begin_ns"]).sum() for p in often}
-    return max(often, key=lambda p: (lengths[p], len(calls[p])), default=None)
+    found = max(often, key=lambda p: (lengths[p], len(calls[p])), default=None)
+    of_function: dict[str, list[int]] = defaultdict(list)
+    for program in calls:
+        of_function[names.get(program, "")].append(program)
+    for name, own in of_function.items():
+        count = sum(len(calls[p]) for p in own)
+        is_longer = found is None or sum(lengths[p] for p in own) > lengths[found]
+        if name and count >= _FEWEST_CALLS and is_longer and not set(own) & set(often):
+            return f"{name}, which keeps the device longest, has other shapes in most of its {count} calls"
+    return "no program was executed repeatedly" if found is None else found
 
 
 def _on_its_device(run: VirtualRun, program: int) -> np.ndarray:

@@ -9,6 +9,7 @@ from math import isinf
 import numpy as np
 
 from vtpu.analysis.run.calls import knows_host_time
+from vtpu.analysis.run.definitions import is_operation
 from vtpu.analysis.run.step_batch import StepBatch, find_batch
 from vtpu.analysis.run.step_time import BoundBy, Steps, find_steps, program_of_steps
 from vtpu.analysis.run.utilisation import Utilisation, utilisation_of
@@ -98,8 +99,8 @@ def summarize_time(recording: Recording, lines: LineFinder, timing: Timing) -> T
     return TimeSummary(
         host_speed=None if isinf(host_speed) else host_speed,
         is_paced=recording.run.is_paced,
-        step=step,
-        why_no_step=None if step else "no program was executed repeatedly",
+        step=None if isinstance(step, str) else step,
+        why_no_step=step if isinstance(step, str) else None,
         total_s=_total_s(run),
         compile_s=compile_s,
         executions=len(run.executions),
@@ -142,10 +143,12 @@ def _total_s(run: VirtualRun) -> float:
 
 def _summarize_step(
     recording: Recording, lines: LineFinder, run: VirtualRun, durations: Durations
-) -> StepSummary | None:
-    number = program_of_steps(run)
-    if number is None:
-        return None
+) -> StepSummary | str:
+    """The steps of a run, or why there are none."""
+    functions = {p.number: p.name for p in recording.programs if not is_operation(p)}
+    number = program_of_steps(run, functions)
+    if isinstance(number, str):
+        return number
     steps = find_steps(recording, run, number)
     # on the clock a slower program may cover more of the host's time: the band holds the step in any case
     low_s, *_, high_s = sorted((*_band(recording, run, durations, steps), steps.median_s))

@@ -21,6 +21,14 @@ from vtpu.findings.compiles import because_of, python_name
 from vtpu.units import counted
 
 KIND = "buckets"
+_OTHER_PATTERNS = {
+    Pattern.CHANGING: "is called with several sizes that change",
+    Pattern.GROWING: "is called with a size that grows from call to call: make the array of its final size and "
+    "write into it (`jax.lax.dynamic_update_slice`)",
+    Pattern.LAST_BATCH: "has a smaller last batch: leave it out, or pad the data",
+    Pattern.BUCKETS: "is called with few sizes already",
+    Pattern.OTHER: "is called with shapes that differ in more than a size",
+}
 _HELPER = '''
 def {name}(array, axis, sizes):
     """The array with zeros behind it along an axis, up to the next of the sizes; a longer one as it is."""
@@ -37,10 +45,12 @@ class _NotUnderstood(Exception):
 def propose(situation: Situation) -> Iterable[Change | NotApplicable]:
     """One change for each function of which sizes change from call to call."""
     again = because_of(situation.run, Cause.SHAPE) if situation.target.is_script else []
-    found = False
+    found, others = False, list[str]()
     for function, programs in again:
         shapes = shapes_of(function, programs, situation.run.recording)
         if shapes.is_operation or shapes.varying is None or shapes.pattern is not Pattern.CHANGING:
+            if not shapes.is_operation:
+                others.append(f"{python_name(function.name)} {_OTHER_PATTERNS[shapes.pattern]}")
             continue
         found = True
         buckets = choose_buckets(shapes.calls)
@@ -51,7 +61,8 @@ def propose(situation: Situation) -> Iterable[Change | NotApplicable]:
             name = python_name(function.name)
             yield NotApplicable(kind=KIND, reason=f"{name} could be padded to {sizes}, but {why}")
     if not found:
-        yield NotApplicable(kind=KIND, reason="no function is called with one size that changes")
+        reason = "; ".join(others) or "no function is called with one size that changes"
+        yield NotApplicable(kind=KIND, reason=reason)
 
 
 def _change(

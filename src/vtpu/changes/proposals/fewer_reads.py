@@ -20,7 +20,7 @@ def propose(situation: Situation) -> Iterable[Change | NotApplicable]:
     """For each loop that reads one change, and why what it reads else has to stay."""
     reads = repeated(situation.run, EventKind.DEVICE_TO_HOST) if situation.target.is_script else []
     if not reads:
-        yield NotApplicable(kind=KIND, reason="no loop reads arrays on the host")
+        yield NotApplicable(kind=KIND, reason="no loop reads arrays on the host again and again")
     for loop in dict.fromkeys(r.loop for r in reads):
         yield from _of_loop(situation, loop, [r for r in reads if r.loop is loop])
 

@@ -23,15 +23,25 @@ def propose(situation: Situation) -> Iterable[Change | NotApplicable]:
     if not sent:
         yield NotApplicable(kind=KIND, reason="no loop sends arrays to the devices")
     elif _uses_several_devices(situation):
-        places = ", ".join(dict.fromkeys(str(r.line) for r in sent))
-        reason = (
-            f"{places} sends to several devices: put `jax.device_put(x, sharding)` before the loop"
-        )
-        yield NotApplicable(kind=KIND, reason=reason)
+        for one in sent:
+            yield NotApplicable(kind=KIND, reason=_of_several_devices(one))
     else:
         taken: set[str] = set()
         for loop in dict.fromkeys(r.loop for r in sent):
             yield from _of_loop(situation, [r for r in sent if r.loop is loop], taken)
+
+
+def _of_several_devices(sent: Repeated) -> str:
+    """Why what goes to several devices stays where it is: how it is to be spread is not in the loop."""
+    try:
+        is_same = sent.is_direct and bool(resent(sent.file, sent.statement))
+    except CannotKeep as why:
+        return f"{sent.line} sends in every turn: {why}"
+    if not is_same:
+        return f"{sent.line} sends what is new in every turn"
+    return (
+        f"{sent.line} sends to several devices: put `jax.device_put(x, sharding)` before the loop"
+    )
 
 
 def _of_loop(
