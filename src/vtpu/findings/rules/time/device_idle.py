@@ -120,7 +120,7 @@ RULE = Rule(
     limits="The host's work is this machine's CPU time, and the slice's host is taken to be as fast "
     "(`--host-speed` asks otherwise). Time in which it is blocked is input-bound's, where a step is sent "
     "anything. Waits for `jax.effects_barrier()` are not seen. Nothing is told of a "
-    "paced run.",
+    "paced run, and of steps that take the device less than 0.1 ms.",
     fixes=("fewer-reads", "keep-on-device"),
     in_run=find,
 )
