@@ -157,3 +157,10 @@ def test_replacements_apart_from_each_other_come_out_the_same_in_any_order(spans
     for begin, end in reversed(pairs):
         expected = expected[:begin] + f"<{begin}>" + expected[end:]
     assert render(text, edits) == render(text, shuffled) == expected
+
+
+def test_an_import_among_others_is_there_already() -> None:
+    text = "import jax, jax.numpy as jnp\n\nx = 1\n"
+    assert render(text, [Import(file="f", statement="import jax")]) == text
+    more = render(text, [Import(file="f", statement="import jax.numpy")])
+    assert "import jax.numpy\n" in more

@@ -190,7 +190,13 @@ def _end_of_arguments(text: str, begin: int, end: int) -> tuple[int, str]:
 def _head(text: str, imports: Sequence[str], helpers: dict[str, str]) -> list[tuple[int, str]]:
     """Imports and helper functions, behind the imports that are there."""
     tree = ast.parse(text)
-    there = {ast.unparse(node) for node in tree.body}
+    there = {ast.unparse(node) for node in tree.body} | {
+        f"import {alias.name}"  # of `import jax, jax.numpy as jnp` each
+        for node in tree.body
+        if isinstance(node, ast.Import)
+        for alias in node.names
+        if not alias.asname
+    }
     missing = [s for s in dict.fromkeys(imports) if s not in there]
     names = {n.name for n in tree.body if isinstance(n, ast.FunctionDef)}
     functions = [source for name, source in helpers.items() if name not in names]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from difflib import get_close_matches
 from functools import cache
 
 from vtpu.errors import UsageError
@@ -32,4 +33,6 @@ def find_rule(name: str) -> Rule:
     for rule in all_rules():
         if name.lower() in (rule.slug, rule.code.lower()):
             return rule
-    raise UsageError(f"there is no rule {name!r}. `vtpu rules` lists them.")
+    near = get_close_matches(name.lower(), [rule.slug for rule in all_rules()], 1)
+    meant = f" Did you mean {near[0]}?" if near else ""
+    raise UsageError(f"there is no rule {name!r}.{meant} `vtpu rules` lists them.")

@@ -11,6 +11,7 @@ import os
 import re
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,7 @@ from vtpu.fixing.verification import Variant, why_it_ended
 _MOST_DEVICES = 16
 _TOLERANCE = 1e-3  # relative to the largest value of an array; sums in another order are within
 _SMALL_FLOATS = 3e-2  # of types of 16 bits and fewer
-_SCRIPT_BUDGET = "200GFLOP,16GiB,60s"
+_SCRIPT_BUDGET = "200GFLOP,64GiB,60s"
 _NUMBER = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?")
 
 
@@ -50,7 +51,7 @@ def compare_results(
     processes: Processes,
     limit_s: float,
 ) -> dict[int, Comparison]:
-    """How the results of each variant compare with those of the program as it is."""
+    """How the results of each variant compare with those of the program as it is, in `limit_s` altogether."""
     with tempfile.TemporaryDirectory(prefix="vtpu-results-") as name:
         computing = _Computing(target, situation, processes, Path(name), limit_s)
         before = computing.results(0, Variant())
@@ -72,7 +73,8 @@ class _Computing:
         limit_s: float,
     ) -> None:
         self._target, self._situation = target, situation
-        self._processes, self._folder, self._limit_s = processes, folder, limit_s
+        self._processes, self._folder = processes, folder
+        self._until = time.monotonic() + limit_s
 
     def results(self, number: int, variant: Variant) -> _Computed:
         """What a variant gives."""
@@ -82,14 +84,14 @@ class _Computing:
         devices = self._situation.slice.num_devices
         if devices > _MOST_DEVICES:
             return _Computed(why_not=f"{devices} devices are too many to compute on this machine")
-        time = self._situation.program.report.time
+        modelled = self._situation.program.report.time
         on = self._situation.program.report.origin.num_devices or 1
         spec = ExecutionSpec(
             target=self._target.name,
             arguments=self._target.arguments,
             texts=dict(variant.texts),
             changes=variant.arguments,
-            flops=float(time.time.flops * on) if time else None,
+            flops=float(modelled.time.flops * on) if modelled else None,
         )
         given, answer = self._folder / f"{number}.json", self._folder / f"{number}.npz"
         given.write_bytes(TypeAdapter(ExecutionSpec).dump_json(spec))
@@ -99,10 +101,14 @@ class _Computing:
         )
         environment = {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags.strip()}
         environment.pop("VTPU_ON", None)
-        ended = self._processes.run(words, self._target.folder, environment, self._limit_s)
+        limit_s = self._left_s()
+        ended = self._processes.run(words, self._target.folder, environment, limit_s)
         if not answer.exists():
-            return _Computed(why_not=f"on the CPU {why_it_ended(ended, self._limit_s)}")
+            return _Computed(why_not=f"on the CPU {why_it_ended(ended, limit_s)}")
         return _read(answer)
+
+    def _left_s(self) -> float:
+        return max(1.0, self._until - time.monotonic())
 
     def _script(self, number: int, variant: Variant) -> _Computed:
         texts, report = self._folder / f"{number}.texts", self._folder / f"{number}.report"
@@ -115,10 +121,11 @@ class _Computing:
             *(self._target.name, *self._target.script_arguments),
         ]
         environment = {**os.environ, **dict(variant.environment)}
-        ended = self._processes.run(words, self._target.folder, environment, self._limit_s)
+        limit_s = self._left_s()
+        ended = self._processes.run(words, self._target.folder, environment, limit_s)
         text = read_text(report)
         if not text:
-            return _Computed(why_not=why_it_ended(ended, self._limit_s))
+            return _Computed(why_not=why_it_ended(ended, limit_s))
         found = json.loads(text)
         if found["fabricated_values"]:
             why = found["fabricated_values"][0]["why"]

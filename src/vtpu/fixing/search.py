@@ -27,7 +27,8 @@ from vtpu.fixing.results import compare_results
 from vtpu.fixing.scoring import helps, pareto, reference, score, step_for_the_same
 from vtpu.fixing.verification import Variant, Verifier
 
-_SHARE_OF_SINGLES = 0.6  # of the time; the rest is for combinations and results
+_SHARE_OF_SINGLES = 0.6  # of the time; the rest is for combinations
+_SHARE_OF_TRIALS = 0.9  # and what is left then for results
 _MOST_WORKERS = 4
 
 
@@ -138,11 +139,12 @@ class _Search:
         tried = {self._names(a.changes) for a in self._attempts}
         while best is not None:
             more = self._additions(best, baseline, tried)
-            if not more or not self._may_begin(0, self._options.within_s):
+            until = self._options.within_s * _SHARE_OF_TRIALS
+            if not more or not self._may_begin(0, until):
                 return best
             some = more[: self._workers()]
             tried |= {self._names(changes) for changes in some}
-            self._measure_all(some, baseline, self._options.within_s)
+            self._measure_all(some, baseline, until)
             better = self._best(baseline)
             best = better or best
         return best
@@ -281,7 +283,7 @@ class _Search:
             self._target,
             baseline.situation,
             self._processes,
-            max(30.0, self._left_s()),
+            max(10.0, self._left_s()),
         ).items():
             index = number - 1
             self._attempts[index] = replace(self._attempts[index], comparison=comparison)

@@ -22,7 +22,8 @@ def propose(situation: Situation) -> Iterable[Change | NotApplicable]:
     saved = saved_bytes(arrays)
     if state is None or saved < _LEAST_SHARE * (situation.program.report.need_bytes or 1):
         yield NotApplicable(
-            kind=KIND, reason="no optimizer state in float32 takes a noticeable part of its memory"
+            kind=KIND,
+            reason="nothing that is known to be optimizer state takes a noticeable part of its memory in float32",
         )
         return
     way = cast_state(situation, state, state.optimizer)
