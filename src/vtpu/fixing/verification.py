@@ -25,6 +25,7 @@ from vtpu.changes.target import FixTarget
 from vtpu.fixing.processes import Ended, Processes, read_text
 from vtpu.fixing.trial import TrialResult, TrialSpec
 
+_RAISED = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)\b.*", re.MULTILINE)
 _PLACE = re.compile(r'^ *File "([^"]+)", line (\d+)', re.MULTILINE)
 
 
@@ -165,7 +166,8 @@ def why_it_ended(ended: Ended, limit_s: float) -> str:
     if ended.exit_code is None:
         return f"the time was up after {limit_s:.0f} s of it" if limit_s else "it was stopped"
     lines = [line.strip() for line in ended.stderr.splitlines() if line.strip()]
-    said = lines[-1] if lines else "nothing"
+    raised = _RAISED.findall(ended.stderr)  # JAX says something behind it
+    said = raised[-1] if raised else lines[-1] if lines else "nothing"
     places = _PLACE.findall(ended.stderr)
     place = f" ({places[-1][0]}:{places[-1][1]})" if places else ""
     return f"it ended with exit code {ended.exit_code} and said: {said}{place}"[:600]
