@@ -46,7 +46,12 @@ def test_the_same_run_is_told_for_another_host(bench: Bench, run: Run) -> None:
     assert median_s(bench, "--host-speed", "1", VTPU_HOST_SPEED="2") == here
 
 
-@pytest.mark.parametrize("speed", ["0", "-1", "nan", "inf"])
+def test_a_host_that_takes_no_time_leaves_the_slice_alone(bench: Bench, run: Run) -> None:
+    assert run.summary.time.step.steps.median_s >= 0.02
+    assert median_s(bench, "--host-speed", "inf") < 0.002
+
+
+@pytest.mark.parametrize("speed", ["0", "-1", "nan", "-inf"])
 def test_a_speed_that_is_none_is_refused_before_anything_runs(bench: Bench, speed: str) -> None:
     script = bench.script("print('never')")
     ended = bench.vtpu("run", "--host-speed", speed, script)
