@@ -105,7 +105,7 @@ def test_a_program_that_fails_as_it_is_is_told_with_its_error(bench: Bench) -> N
         ("def f(:\n", "prog.py", "prog.py:1)"),
         ("def f(:\n", "prog.py:f", "line 1"),
         ("", "other.py", "there is no script other.py"),
-        ("x = 1\n", "prog.py:f", "f"),
+        ("x = 1\n", "prog.py:f", "prog has no f"),
     ],
     ids=["syntax", "syntax of a module", "no script", "no function"],
 )
