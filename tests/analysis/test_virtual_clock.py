@@ -23,7 +23,7 @@ MS = 1e-3
 
 def steps_of(recorded: Recording, durations, speed: float = 1.0) -> Steps:
     run = run_on_clock(recorded, durations, speed)
-    number = program_of_steps(run, {})
+    number = program_of_steps(run, ())
     assert isinstance(number, int)
     return find_steps(recorded, run, number)
 
@@ -243,7 +243,7 @@ def test_executions_on_different_devices_are_no_steps_of_each_other():
     for device in (0, 1, 0, 1):
         host.execute(device=device)
     run = run_on_clock(host.recorded(run=run_record(2)), lasting(step=10))
-    assert isinstance(program_of_steps(run, {}), str)
+    assert isinstance(program_of_steps(run, ()), str)
     host.execute(device=0)
     steps = steps_of(host.recorded(run=run_record(2)), lasting(step=10))
     assert (steps.count + steps.left_out, steps.device) == (2, 0)
@@ -255,15 +255,16 @@ def test_a_function_with_other_shapes_in_each_call_leaves_no_steps_to_another_pr
         host.execute(program=2 + number)
         host.execute(program=1)
     run = run_on_clock(host.recorded(), lambda program: lasting(step=1 if program == 1 else 10)(1))
-    names = {1: "jit_split", **dict.fromkeys(range(2, 6), "jit_decode")}
-    said = program_of_steps(run, names)
+    decodes = [program(n, "jit_decode", reason="other shapes") for n in range(2, 6)]
+    said = program_of_steps(run, [program(1, "jit_split"), *decodes])
     assert "jit_decode, which keeps the device longest, has other shapes" in str(said)
-    assert program_of_steps(run, {1: "jit_split"}) == 1
+    operations = [program(n, "jit__normal") for n in range(2, 6)]
+    assert program_of_steps(run, operations) == 1
 
 
 def test_a_run_without_devices_has_no_steps():
     run = run_on_clock(loop(5, reads=True).recorded(run=run_record(0)), lasting(step=10))
-    assert isinstance(program_of_steps(run, {}), str)
+    assert isinstance(program_of_steps(run, ()), str)
 
 
 def test_a_recording_of_the_first_form_has_no_host_time():

@@ -133,22 +133,10 @@ def test_a_change_that_was_never_tried_cannot_be_applied(bench: Bench) -> None:
     assert "nothing was tried yet" in done.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_what_was_found_is_kept_when_it_is_ended(bench: Bench, number: signal.Signals) -> None:
-    bench.script(PROGRAM)
-    words = [
-        sys.executable,
-        "-m",
-        "vtpu",
-        "fix",
-        "prog.py:step",
-        "--on",
-        "v5e:1x1",
-        "--json",
-        "f.json",
-    ]
-    process = subprocess.Popen(
-        words,
+def begun(bench: Bench, *more: str) -> subprocess.Popen[str]:
+    """A search that has just begun, and keeps what it needs in the folder."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "vtpu", "fix", "prog.py:step", "--on", "v5e:1x1", *more],
         cwd=bench.folder,
         env={**bench.environment, "TMPDIR": str(bench.folder)},
         stdout=subprocess.PIPE,
@@ -156,6 +144,12 @@ def test_what_was_found_is_kept_when_it_is_ended(bench: Bench, number: signal.Si
         text=True,
         start_new_session=True,
     )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_was_found_is_kept_when_it_is_ended(bench: Bench, number: signal.Signals) -> None:
+    bench.script(PROGRAM)
+    process = begun(bench, "--json", "f.json")
     while process.poll() is None and not list(bench.folder.glob("vtpu-fix-*/2")):
         time.sleep(0.05)  # until the second trial has begun
     process.send_signal(number)
@@ -169,15 +163,7 @@ def test_what_was_found_is_kept_when_it_is_ended(bench: Bench, number: signal.Si
 
 def test_ended_before_anything_is_known_it_leaves_no_process(bench: Bench) -> None:
     bench.script(PROGRAM)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "vtpu", "fix", "prog.py:step", "--on", "v5e:1x1"],
-        cwd=bench.folder,
-        env={**bench.environment, "TMPDIR": str(bench.folder)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    process = begun(bench)
     while process.poll() is None and not list(bench.folder.glob("vtpu-fix-*/1/spec.json")):
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)

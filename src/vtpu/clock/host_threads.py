@@ -41,6 +41,7 @@ class HostThreads:
 
     def __init__(self, speed: float = 1.0) -> None:
         self._speed = speed
+        self._takes_time = not isinf(speed)
         self._threads: dict[int, _Thread] = {}
 
     def go_on(self, thread: int, clock_ns: int, cpu_ns: int) -> Stretch:
@@ -53,7 +54,7 @@ class HostThreads:
             self._threads[thread] = _Thread(clock_ns, cpu_ns, clock_ns, clock_ns)
             return Stretch(clock_ns, clock_ns, clock_ns)
         cpu = max(0, cpu_ns - seen.cpu_ns)
-        blocked = 0 if isinf(self._speed) else max(0, clock_ns - seen.clock_ns - cpu)
+        blocked = max(0, clock_ns - seen.clock_ns - cpu) if self._takes_time else 0
         works = cpu / self._speed
         begins = seen.time_ns
         wakes = max(begins, seen.alone_ns + blocked)

@@ -80,14 +80,20 @@ def try_function(spec: TrialSpec) -> TrialResult:
 
 
 def _said(error: BaseException) -> str:
-    """What an exception says, on one line, with the line of the user's program that raised it."""
+    """What an exception says, on one line, with the line of the user's program that raised it, or else the last."""
     text = " ".join(str(error).split())
     if isinstance(error, VtpuError):
         return text[:600]
     frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if Path(f.filename).is_relative_to(Path.cwd())]
-    place = f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
+    own = [f for f in frames if _is_own(Path(f.filename))]
+    last = (own or list(frames))[-1:]
+    place = f" ({last[0].filename}:{last[0].lineno})" if last else ""
     return f"{type(error).__name__}: {text}{place}"[:600]
+
+
+def _is_own(file: Path) -> bool:
+    """Whether a file is of the folder that the trial runs in, and of no environment in it."""
+    return file.is_relative_to(Path.cwd()) and "site-packages" not in file.parts
 
 
 def main(spec_file: str, result_file: str) -> None:

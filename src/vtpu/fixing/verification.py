@@ -26,7 +26,9 @@ from vtpu.fixing.processes import Ended, Processes, read_text
 from vtpu.fixing.trial import TrialResult, TrialSpec
 
 _RAISED = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)\b.*", re.MULTILINE)
-_PLACE = re.compile(r'^ *File "([^"]+)", line (\d+)', re.MULTILINE)
+_PLACE = re.compile(  # of no library's
+    r'^ *File "((?![^"]*(?:site-packages|<frozen))[^"]+)", line (\d+)', re.MULTILINE
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

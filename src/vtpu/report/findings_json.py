@@ -67,14 +67,9 @@ class FindingRow:
     evidence: tuple[EvidenceRow, ...]
 
 
-def finding_rows(findings: Sequence[Finding]) -> tuple[FindingRow, ...]:
-    """The findings, worst first, notes too. What is not known or not the matter is None."""
-    return tuple(_finding(f) for f in findings)
-
-
 def findings_as_json(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    """The JSON value of findings, in their order."""
-    return [asdict(row) for row in finding_rows(findings)]
+    """The findings, worst first, notes too. What is not known or not the matter is null."""
+    return [asdict(_finding(f)) for f in findings]
 
 
 def _finding(finding: Finding) -> FindingRow:

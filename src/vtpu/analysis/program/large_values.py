@@ -258,9 +258,10 @@ def _compares_with_range(module: Module, instruction: Instruction) -> bool:
     """Whether a value is `labels == range`, as numbers, or that times something."""
     waiting = [instruction]
     for at in waiting:
-        if at.opcode == "compare":
-            return at.direction == "EQ" and any(_is_range(module, o) for o in at.operands)
-        if len(waiting) < _LONGEST_CHAIN:
+        if at.opcode == "compare" and at.direction == "EQ":
+            if any(_is_range(module, o) for o in at.operands):
+                return True
+        elif len(waiting) < _LONGEST_CHAIN:
             waiting += _behind(module, at)
     return False
 
@@ -271,7 +272,8 @@ def _behind(module: Module, at: Instruction) -> list[Instruction]:
         return [filled]
     numbers: tuple[int, ...] = ()
     if at.opcode == "fusion":
-        numbers = tuple(module.computations[n].root for n in at.called[:1])
+        bodies = (module.computations.get(n) for n in at.called[:1])
+        numbers = tuple(body.root for body in bodies if body)
     elif at.opcode == "parameter":
         caller = module.callers.get(at.id)
         is_fused = caller is not None and caller.opcode == "fusion"

@@ -126,13 +126,15 @@ def filled_by(module: Module, memory: Instruction) -> Instruction | None:
     """What a loop writes in its turns into memory that is set aside; None where no loop does."""
     if memory.custom_call_target != _SET_ASIDE:
         return None
-    for computation in module.computations.values():
-        for start in computation.instructions:
-            if start.opcode == "tuple" and memory.id in start.operands:
-                loops = (i for i in computation.instructions if start.id in i.operands)
-                loop = next((i for i in loops if i.opcode == "while"), None)
-                if loop is not None:
-                    return _element_of_body(module, loop, start.operands.index(memory.id))
+    around = module.callers.get(memory.id)
+    for number in around.called if around else (module.entry,):
+        computation = module.computations.get(number)
+        instructions = computation.instructions if computation else ()
+        starts = [i for i in instructions if i.opcode == "tuple" and memory.id in i.operands]
+        for start in starts:
+            loops = (i for i in instructions if i.opcode == "while" and start.id in i.operands)
+            if loop := next(loops, None):
+                return _element_of_body(module, loop, start.operands.index(memory.id))
     return None
 
 

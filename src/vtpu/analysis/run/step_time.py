@@ -8,15 +8,16 @@ only those in which nothing was compiled: JAX traces then, which no later step d
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 
+from vtpu.analysis.run.definitions import is_operation
 from vtpu.analysis.run.virtual_clock import Doing, VirtualRun
 from vtpu.recording.events import EventKind
-from vtpu.recording.recording import Recording
+from vtpu.recording.recording import ProgramRecord, Recording
 
 _NS = 1e9
 _FEWEST_CALLS = 3  # of a program that makes steps
@@ -143,26 +144,28 @@ def _middle_steps(
     return at, kept[_nearest_half(np.diff(on_device["begin_ns"][at])[kept])]
 
 
-def program_of_steps(run: VirtualRun, names: Mapping[int, str]) -> int | str:
+def program_of_steps(run: VirtualRun, records: Iterable[ProgramRecord]) -> int | str:
     """The program whose executions keep the device longest, of those that were executed repeatedly; or why
     there is none.
 
     Where no time is known, the one that was executed most often. A function that is compiled anew for each
-    call makes steps that no program of it shows: where it keeps the device longer, there is none. `names`
-    are those of the programs that are functions of the user's.
+    call makes steps that no program of it shows: where it keeps the device longer, there is none.
     """
     programs = np.unique(run.executions["program"]).tolist()
     calls = {p: _on_its_device(run, p) for p in programs if run.devices_of(p)}
     lengths = {p: int((mine["end_ns"] - mine["begin_ns"]).sum()) for p, mine in calls.items()}
     often = [p for p, mine in calls.items() if len(mine) >= _FEWEST_CALLS]
     found = max(often, key=lambda p: (lengths[p], len(calls[p])), default=None)
-    of_function: dict[str, list[int]] = defaultdict(list)
-    for program in calls:
-        of_function[names.get(program, "")].append(program)
+    of_function: dict[str, list[ProgramRecord]] = defaultdict(list)
+    for record in records:
+        if record.number in calls:
+            of_function[record.name].append(record)
     for name, own in of_function.items():
-        count = sum(len(calls[p]) for p in own)
-        is_longer = found is None or sum(lengths[p] for p in own) > lengths[found]
-        if name and count >= _FEWEST_CALLS and is_longer and not set(own) & set(often):
+        numbers = {record.number for record in own}
+        count = sum(len(calls[p]) for p in numbers)
+        is_longer = found is None or sum(lengths[p] for p in numbers) > lengths[found]
+        is_anew = count >= _FEWEST_CALLS and is_longer and not numbers & set(often)
+        if is_anew and not is_operation(own[0]):
             return f"{name}, which keeps the device longest, has other shapes in most of its {count} calls"
     return "no program was executed repeatedly" if found is None else found
 

@@ -9,7 +9,6 @@ from math import isinf
 import numpy as np
 
 from vtpu.analysis.run.calls import knows_host_time
-from vtpu.analysis.run.definitions import is_operation
 from vtpu.analysis.run.step_batch import StepBatch, find_batch
 from vtpu.analysis.run.step_time import BoundBy, Steps, find_steps, program_of_steps
 from vtpu.analysis.run.utilisation import Utilisation, utilisation_of
@@ -145,8 +144,7 @@ def _summarize_step(
     recording: Recording, lines: LineFinder, run: VirtualRun, durations: Durations
 ) -> StepSummary | str:
     """The steps of a run, or why there are none."""
-    functions = {p.number: p.name for p in recording.programs if not is_operation(p)}
-    number = program_of_steps(run, functions)
+    number = program_of_steps(run, recording.programs)
     if isinstance(number, str):
         return number
     steps = find_steps(recording, run, number)

@@ -8,7 +8,7 @@ from vtpu.changes.change import ArgumentChange, Change, NotApplicable, Numerics
 from vtpu.changes.edits import Edit, Helper, Import
 from vtpu.changes.goal import Goal
 from vtpu.changes.proposal import Proposal
-from vtpu.changes.rewriting.replacing import state_replaced
+from vtpu.changes.rewriting.replacing import parts_replaced
 from vtpu.changes.rewriting.split_state import Way, names_of
 from vtpu.changes.rewriting.step_edits import (
     first_lines,
@@ -17,7 +17,7 @@ from vtpu.changes.rewriting.step_edits import (
 )
 from vtpu.changes.situation import Situation
 from vtpu.changes.source.state import State, Taken, read_state
-from vtpu.changes.source.step_calls import StepCall, step_call
+from vtpu.changes.source.step_calls import step_call
 
 KIND = "optimizer-in-host-memory"
 _LEAST_SHARE = 0.05  # of the program's memory
@@ -107,7 +107,8 @@ def _way(situation: Situation, state: State, arrays: tuple[Taken, ...]) -> Way |
             f"put {names_of(state, arrays)} there where it is made: `jax.device_put(…, {_HOST})`"
         )
         return Way(edits=edits, arguments=changes, advice=advice)
-    placed = _placed(call, state) if call else None
+    parts = state.parts(state.optimizer)
+    placed = parts_replaced(call, parts, _HELPER, _HOST, early=True) if call else None
     if call is None or placed is None:
         return "where the step's optimizer state is made was not found"
     return Way(edits=(*edits, *_needed(call.file.name), *placed))
@@ -118,20 +119,6 @@ def _needed(file: str) -> tuple[Edit, ...]:
         Import(file=file, statement="import jax"),
         Helper(file=file, name=_HELPER, source=_SOURCE),
     )
-
-
-def _placed(call: StepCall, state: State) -> tuple[Edit, ...] | None:
-    """The state put into host memory once, before the loop."""
-    edits: list[Edit] = []
-    for part in state.parts(state.optimizer):
-        more = f"{_HOST}{part.below_text}"
-        found = state_replaced(
-            call, part.tree, lambda text, more=more: f"{_HELPER}({text}, {more})", early=True
-        )
-        if found is None:
-            return None
-        edits += found
-    return tuple(edits)
 
 
 PROPOSAL = Proposal(

@@ -6,6 +6,7 @@ import ast
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from vtpu.analysis.program.argument_roles import tree_of
 from vtpu.analysis.source.files import SourceFile
@@ -112,10 +113,11 @@ def _gathered(program: ProgramSubject, specs: Mapping[str, Spec]) -> Iterator[_G
     arguments = list(zip(module.parameters(), module.parameter_shardings, strict=False))
     for number, (shape, own) in enumerate(zip(shapes, module.result_shardings, strict=False)):
         # of several that are alike the one in the same place: a step returns its state as it takes it
-        in_place = [*arguments[number : number + 1], *arguments]
-        like = [(p, s) for p, s in in_place if own and s and _is_like(p, s, shape, own)]
+        in_place = chain(arguments[number : number + 1], arguments)
+        pairs = ((p, s) for p, s in in_place if own and s and _is_like(p, s, shape, own))
+        like = next(pairs, None)
         if like and isinstance(shape, ArrayShape):
-            parameter, sharding = like[0]
+            parameter, sharding = like
             piece = parameter.shape.padded_bytes if isinstance(parameter.shape, ArrayShape) else 0
             name = parameter.op_name or parameter.name
             yield _Gathered(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from vtpu.analysis.source.files import SourceFile
 from vtpu.changes.change import ArgumentChange
 from vtpu.changes.edits import Edit, Helper, Import
-from vtpu.changes.rewriting.replacing import state_replaced
+from vtpu.changes.rewriting.replacing import parts_replaced
 from vtpu.changes.rewriting.split_state import Way
 from vtpu.changes.rewriting.step_edits import results_wrapped
 from vtpu.changes.situation import Situation
@@ -55,7 +55,8 @@ def cast_state(situation: Situation, state: State, arrays: Sequence[Taken]) -> W
         changes = tuple(ArgumentChange(path=a.path, dtype=TYPE) for a in in_full(arrays))
         names = ", ".join(p.name for p in parts)
         return Way(edits=edits, arguments=changes, advice=f"make {names} as {TYPE}")
-    made = _made(call, parts) if call else None
+    # directly before the loop: what is made of it before stays as it is
+    made = parts_replaced(call, parts, _HELPER, _CODE, early=False) if call else None
     if call is None or made is None:
         return "where the step's arguments are made was not found"
     return Way(edits=(*edits, *cast_helper(call.file), *made))
@@ -87,17 +88,3 @@ def _results(
         return "where the function is jitted was not found"
     wrapped = results_wrapped(site, call, state, updated, _HELPER, _CODE)
     return wrapped if isinstance(wrapped, str) else (*cast_helper(site.file), *wrapped)
-
-
-def _made(call: StepCall, parts: Sequence[Part]) -> tuple[Edit, ...] | None:
-    """The state cast once, directly before the loop: what is made of it stays as it is."""
-    edits: list[Edit] = []
-    for part in parts:
-        more = f"{_CODE}{part.below_text}"
-        found = state_replaced(
-            call, part.tree, lambda text, more=more: f"{_HELPER}({text}, {more})", early=False
-        )
-        if found is None:
-            return None
-        edits += found
-    return tuple(edits)

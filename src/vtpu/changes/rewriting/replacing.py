@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from vtpu.changes.edits import Edit, Replace, Wrap
 from vtpu.changes.rewriting.placing import before, behind
 from vtpu.changes.source.names import bound, called
+from vtpu.changes.source.state import Part
 from vtpu.changes.source.statements import stands_alone
 from vtpu.changes.source.step_calls import (
     StepCall,
@@ -45,6 +46,24 @@ def state_replaced(
     if statement is not None and stands_alone(call.file, statement):
         return (behind(call.file, statement, line),)
     return (before(call.file, call.first, line),) if stands_alone(call.file, call.first) else None
+
+
+def parts_replaced(
+    call: StepCall, parts: Iterable[Part], helper: str, more: str, *, early: bool
+) -> tuple[Edit, ...] | None:
+    """Parts of the state, each given to a helper function with `more`, once before the loop; None: it is not
+    clear where.
+    """
+    edits: list[Edit] = []
+    for part in parts:
+        given = f"{more}{part.below_text}"
+        found = state_replaced(
+            call, part.tree, lambda text, given=given: f"{helper}({text}, {given})", early=early
+        )
+        if found is None:
+            return None
+        edits += found
+    return tuple(edits)
 
 
 def _starred_replaced(
